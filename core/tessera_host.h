@@ -233,12 +233,29 @@ typedef struct tsr_changed { /* which commits count, up to the snapshot's as_of 
 TSR_API int tsr_snapshot_changed(tsr_array *array, const tsr_schema *schema, const tsr_changed *changed, uint64_t as_of,
                                  tsr_snapshot **snapshot, tsr_error *error);
 
+/* Places: coordinates of cells of a sparse array. A caller who is about to look up many cells, by a request for each,
+ * can say so before: then the reader reads them together, and decodes each tile once. */
+typedef struct tsr_places tsr_places;
+/* Makes an empty set for arrays with the dimensions of this schema, which is not borrowed. The caller closes it after
+ * the readers that expect it, and before the environment. */
+TSR_API int tsr_places_open(tsr_environment *environment, const tsr_schema *schema, tsr_places **places,
+                            tsr_error *error);
+TSR_API void tsr_places_close(tsr_places *places); /* NULL is fine */
+TSR_API void tsr_places_clear(tsr_places *places);
+/* Adds the places of a reader's present batch. If they become too many, only the last ones stay: the set is a hint. */
+TSR_API int tsr_places_add(tsr_places *places, tsr_reader *reader, const tsr_batch *batch, tsr_error *error);
+/* Says that requests for single places of the set will follow. The set is borrowed until another call; NULL: nothing is
+ * expected any more. It may grow meanwhile. Ends the present request if the set is another one. Dense arrays find cells
+ * without it, and ignore it. */
+TSR_API int tsr_reader_expect(tsr_reader *reader, const tsr_places *places, tsr_error *error);
+
 /* Compares the cells of a dense array that a reader gives with an earlier state of the array. */
 typedef struct tsr_unchanged tsr_unchanged;
-/* `compared`: one for each field of the schema, which the snapshots of both sides must share; true: the attribute is
- * compared. `memory_bytes` limits the reader of the earlier state; 0 = 1 GiB. TSR_ERROR if the array is sparse. The
- * caller closes it before the snapshot. */
-TSR_API int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes,
+/* `after`: NULL, or the state whose cells are compared in place of those that the reader gives, if those may be hidden by
+ * newer ones. `compared`: one for each field of the schema, which all snapshots must share; true: the attribute is
+ * compared. `memory_bytes` limits each reader of these states; 0 = 1 GiB. TSR_ERROR if the array is sparse. The caller
+ * closes it before the snapshots. */
+TSR_API int tsr_unchanged_open(tsr_snapshot *before, tsr_snapshot *after, const bool *compared, uint64_t memory_bytes,
                                tsr_unchanged **unchanged, tsr_error *error);
 TSR_API void tsr_unchanged_close(tsr_unchanged *unchanged); /* NULL is fine */
 /* tsr_reader_next on `reader`, without cells that the earlier state shows with the same bytes in the compared

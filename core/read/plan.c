@@ -205,7 +205,8 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
     TSR_TRY(tsr__fragment_rtree(snapshot->array, fragment, &rtree, error));
     const uint64_t before = plan->tile_count;
     list.fragment = (uint32_t)f;
-    if (plan->lossy) TSR_TRY(add_all_tiles(&list, fragment, error));
+    if (plan->places) TSR_TRY(tsr__place_window_tiles(plan->places, rtree, add_tile, &list, error));
+    else if (plan->lossy) TSR_TRY(add_all_tiles(&list, fragment, error));
     else TSR_TRY(tsr__rtree_query(rtree, plan->spans, add_tile, &list, error));
     if (snapshot->shows == TSR_SHOWS_DROPPED && !plan->lossy)
       plan->tile_count = tsr__dropped_tiles(snapshot, (uint32_t)f, plan->tiles, before, plan->tile_count);
@@ -328,6 +329,12 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
   if (plan->empty) return TSR_OK;
   TSR_TRY(check_kept(snapshot, plan->spans, error));
   return make_plan(snapshot, true, arena, plan, error);
+}
+
+int tsr__plan_make_at(tsr_snapshot *snapshot, const tsr_place_window *window, tsr_arena *arena, tsr_plan *plan,
+                      tsr_error *error) {
+  *plan = (tsr_plan){.spans = window->spans, .places = window};
+  return plan_sparse(snapshot, true, arena, plan, error);
 }
 
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan,

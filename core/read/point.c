@@ -19,13 +19,23 @@ typedef struct point_iterator {
   uint64_t ordinals[]; /* by dimension */
 } point_iterator;
 
-/* Returns the range of a dimension if it is the only one and both bounds are inclusive; else NULL. */
-static const tsr_range *single_range(const tsr_ranges *ranges) {
-  if (ranges->all) ranges = ranges->also;
-  if (!ranges || ranges->all || ranges->also || ranges->count != 1) return NULL;
-  const tsr_range *range = ranges->ranges;
-  if (!range->low || !range->high || range->low_exclusive || range->high_exclusive) return NULL;
-  return range;
+static bool same_ends(const tsr_field *field, const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
+  return field->cell_size ? tsr__key(field->datatype, a) == tsr__key(field->datatype, b)
+                          : tsr__bytes_compare(a, a_size, b, b_size) == 0;
+}
+
+const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges) {
+  const tsr_range *value = NULL;
+  for (; ranges; ranges = ranges->also) { /* all of them must hold */
+    if (ranges->all) continue;
+    const tsr_range *range = ranges->ranges;
+    if (ranges->count != 1 || !range->low || !range->high || range->low_exclusive || range->high_exclusive) return NULL;
+    if (!value) value = range;
+    if (!same_ends(field, value->low, value->low_size, range->low, range->low_size) ||
+        !same_ends(field, value->low, value->low_size, range->high, range->high_size))
+      return NULL;
+  }
+  return value;
 }
 
 /* Computes the ordinals of the requested cell. Returns false if the request is not for a single cell within the array's
@@ -33,11 +43,9 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
 static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
   if (!snapshot->domain.exists) return false;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
-    const tsr_range *range = single_range(&dimensions[d]);
-    if (!range) return false;
-    const tsr_datatype datatype = snapshot->schema->fields[d].datatype;
-    const uint64_t key = tsr__key(datatype, range->low);
-    if (key != tsr__key(datatype, range->high)) return false;
+    const tsr_range *value = tsr__single_value(&snapshot->schema->fields[d], &dimensions[d]);
+    if (!value) return false;
+    const uint64_t key = tsr__key(snapshot->schema->fields[d].datatype, value->low);
     ordinals[d] = key - snapshot->grid.low_key[d]; /* a key below the domain wraps to an ordinal above every box */
     if (ordinals[d] < snapshot->domain.box_low[d] || ordinals[d] > snapshot->domain.box_high[d]) return false;
   }
@@ -117,7 +125,8 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   uint32_t owner = 0;
   if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->shortcut.take)
     return 0;
-  if (!single_range(&request->dimensions[0])) return 0; /* the usual case: nothing is allocated for it */
+  if (!tsr__single_value(&snapshot->schema->fields[0], &request->dimensions[0]))
+    return 0; /* the usual case: nothing is allocated for it */
   TSR_TRY(
       TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));
   *it = (point_iterator){.base = {.next = next_batch, .column = column_of, .close = close_point}, .reader = reader};

@@ -143,6 +143,7 @@ void tsr_reader_close(tsr_reader *reader) {
   close_iterator(reader);
   forget_kept(reader, 0);
   tsr__read_ordered_free(reader);
+  tsr__read_expected_free(reader);
   while (reader->tiles.free) {
     tsr_pinned_tile *pinned = reader->tiles.free;
     reader->tiles.free = pinned->next;
@@ -228,6 +229,22 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   note_fields(reader);
   TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
   TSR_TRY(make_written_boxes(reader, error));
+  if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
+  reader->done = reader->plan.empty;
+  return TSR_OK;
+}
+
+int tsr__reader_start_at(tsr_reader *reader, const tsr_reader *parent, const tsr_place_window *window,
+                         tsr_error *error) {
+  rewind_reader(reader);
+  reader->memory.limit = parent->memory.limit;
+  reader->threads = parent->threads;
+  reader->progress.limit = 0;
+  reader->request.times = true;
+  reader->predicates.fill_unwritten = parent->predicates.fill_unwritten;
+  reader->predicates.count = 0;
+  note_fields(reader);
+  TSR_TRY(tsr__plan_make_at(reader->snapshot, window, &reader->arena, &reader->plan, error));
   if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
   reader->done = reader->plan.empty;
   return TSR_OK;
@@ -332,7 +349,8 @@ static int start_request(tsr_reader *reader, const tsr_request *request, tsr_err
   TSR_TRY(take_request(reader, request, error));
   int single = 0;
   if (reader->snapshot->losses.size == 0) /* else the plan looks whether the request meets what is lost */
-    TSR_TRY(single = tsr__read_point_open(reader, request, &reader->iterator, error));
+    TSR_TRY(single = reader->expected ? tsr__read_expected_open(reader, request, &reader->iterator, error)
+                                      : tsr__read_point_open(reader, request, &reader->iterator, error));
   if (single == 0) return start_plan(reader, request, error);
   reader->plan = (tsr_plan){0};
   reader->done = false;

@@ -8,9 +8,11 @@
  * - predicate.c: tests predicates against statistics and cells
  * - reader.c: the reader: pinned tiles, columns, windows, reading ahead
  * - dense.c, point.c, sparse.c, ordered.c: the iterators
+ * - places.c, expected.c: cells at many places, and look-ups of them that were announced
  * - version_merge.c: picks the newest version of each cell, for sparse.c
  * - dropped.c: chooses the tiles that deletes may have touched, for plan.c and sparse.c
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
+ * - row_block.c: rows of many batches, copied
  *
  * block.c, code_bounds.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call them (tessera.h,
  * tessera_host.h).
@@ -26,6 +28,8 @@
 #include "base/pool.h"
 #include "tessera.h"
 #include "base/sort.h"
+#include "format/rtree.h"
+#include "tessera_host.h"
 
 /* ---- plan.c: which fragments and tiles a request can find cells in ---------------------------------------------- */
 /* The reader executes a plan; the same code makes the estimate for SQLite's planner (tsr_request_estimate). A sparse
@@ -55,10 +59,13 @@ typedef struct tsr_written_box { /* a box of a dense array that may hold written
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_written_box;
 
+struct tsr_place_window;
+
 typedef struct tsr_plan {
   bool empty; /* no cell can satisfy the request */
   bool lossy; /* a lossy filter changed the stored coordinates, so MBRs say nothing about them */
   tsr_spans *spans; /* one per dimension */
+  const struct tsr_place_window *places; /* NULL, or sparse arrays: only cells at these places */
   /* sparse arrays: tiles that may hold cells of the request, by fragment, then by tile number */
   uint64_t tile_count;
   tsr_plan_tile *tiles;
@@ -78,6 +85,10 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
 /* Plans a request for spans (one per dimension), which the plan borrows. Leaves the counters alone: it serves parts of
  * a request whose fragments and tiles tsr__plan_make has counted. */
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+
+/* Plans a read of the cells at the places of a window, which the plan borrows. Counts as tsr__plan_make does. */
+int tsr__plan_make_at(tsr_snapshot *snapshot, const struct tsr_place_window *window, tsr_arena *arena, tsr_plan *plan,
+                      tsr_error *error);
 
 /* Returns true if a dense fragment has the same space tiles and cell order as the snapshot's schema. */
 bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
@@ -535,6 +546,7 @@ struct tsr_reader {
   tsr_plan plan;
   tsr_batch_iterator *iterator; /* NULL: not started, or the plan is empty */
   tsr_batch_iterator *ordered; /* owned; kept across starts; NULL until an order is requested */
+  struct tsr_expected *expected; /* owned; NULL: no look-ups are expected */
   bool done; /* after the last batch, or an error */
   unsigned threads; /* at least 1 */
   tsr_reader_shortcut shortcut;
@@ -558,6 +570,11 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
  * within `spans` (one per dimension). Set reader->request.fields first. The spans and the parent's predicates are
  * borrowed until the next start. */
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error);
+
+/* Starts a reader on the cells at the places of a window, with the budget and the threads of `parent`. Set
+ * reader->request.fields first. The window is borrowed until the next start. */
+int tsr__reader_start_at(tsr_reader *reader, const tsr_reader *parent, const struct tsr_place_window *window,
+                         tsr_error *error);
 
 /* Returns an upper bound of the number of cells that the started reader can give; saturates at UINT64_MAX. */
 uint64_t tsr__reader_cells(const tsr_reader *reader);
@@ -690,7 +707,64 @@ typedef struct tsr_dense_windows {
  * close it before that. */
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
+/* ---- places.c: the cells at many places of a sparse array ------------------------------------------------------- */
+/* A set of places (tsr_places) numbers them in the order in which they were added. A window is a part of it, sorted. */
+
+#define TSR_PLACES_MAX 65536u /* places of a set; it is cleared before it has more */
+
+typedef struct tsr_place_coordinate {
+  uint64_t key; /* the order key; of a string, its size in bytes */
+  const uint8_t *text; /* strings */
+} tsr_place_coordinate;
+
+uint64_t tsr__places_count(const tsr_places *places);
+uint64_t tsr__places_generation(const tsr_places *places); /* how often the set was cleared */
+
+/* Returns the number of a place, one coordinate for each dimension; UINT32_MAX if the set lacks it. */
+uint32_t tsr__places_find(const tsr_places *places, const tsr_place_coordinate *place);
+
+typedef struct tsr_place_window { /* all borrowed */
+  const tsr_places *places;
+  uint64_t first, count; /* numbers of places; at least one */
+  uint32_t by; /* the dimension in which they differ most */
+  tsr_pair *sorted; /* along it; for strings, by their first bytes */
+  tsr_spans *spans; /* by dimension: around all of them */
+} tsr_place_window;
+
+/* Makes a window of the places from number `first` on, in `arena`. */
+int tsr__place_window_make(const tsr_places *places, uint64_t first, uint64_t count, tsr_arena *arena,
+                           tsr_place_window *window, tsr_error *error);
+
+/* Calls `visit` for each leaf whose MBR has a place of the window, in the order of the leaves. */
+int tsr__place_window_tiles(const tsr_place_window *window, const tsr_rtree *rtree, tsr_rtree_visitor visit,
+                            void *argument, tsr_error *error);
+
+typedef struct tsr_place_tile { /* a tile in which cells are sought */
+  const tsr_rtree *rtree;
+  uint64_t number, cells;
+  const struct tsr_coordinates *coordinates; /* by dimension */
+  bool unique; /* one cell for each place, in the array's order */
+} tsr_place_tile;
+
+/* Writes the indices of the cells that are at places of the window to `cells`, ascending, and returns their number. There
+ * is room for all cells of the tile. */
+uint64_t tsr__place_window_cells(const tsr_place_window *window, const tsr_schema *schema, const tsr_place_tile *tile,
+                                 uint32_t *cells);
+
+/* ---- expected.c: look-ups of cells that a caller has announced -------------------------------------------------- */
+
+typedef struct tsr_expected tsr_expected;
+
+/* Returns 1 and an iterator if the request is for a single place that the reader expects, and all of these are read or
+ * have been; 0 if the request needs a plan; < 0: error. */
+int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
+                            tsr_error *error);
+void tsr__read_expected_free(tsr_reader *reader); /* does nothing if the reader expects nothing */
+
 /* ---- point.c: a single cell of a dense array, as lookups and joins request it, without a plan ------------------- */
+
+/* Returns a range whose two ends are the only value of a dimension that a request selects; NULL: there may be more. */
+const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges);
 
 /* Returns 1 and an iterator with one batch of one cell, if the request selects a single cell of a dense array and a
  * dense fragment has written it. Returns 0 if the request needs a plan; < 0: error. The iterator lives in the reader's
@@ -704,8 +778,7 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
  * start; close it before that. */
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
-/* ---- ordered.c: the rows of a request in an order of dimensions, whatever the order of its tiles and cells ------ */
-/* A row block: rows of many batches, copied into columns of its own. */
+/* ---- row_block.c: rows of many batches, copied into columns of their own ---------------------------------------- */
 
 typedef struct tsr_row_block_column {
   bool ready; /* set by the user: it holds all rows of the block, and appending to the block appends to it */
@@ -723,6 +796,32 @@ typedef struct tsr_row_block {
   tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
 } tsr_row_block;
 
+/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. Call tsr__row_block_release even
+ * after a failure. */
+int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error);
+
+/* Removes all rows and gives back their memory; the second function that of the block itself, too. */
+void tsr__row_block_empty(tsr_row_block *block);
+void tsr__row_block_release(tsr_row_block *block);
+
+/* Removes all rows and makes all columns not ready. Keeps the memory for the next rows. */
+void tsr__row_block_clear(tsr_row_block *block);
+
+/* Gives back the memory of all columns but one. */
+void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field);
+
+/* Appends one column of the iterator's current batch. `before` rows have been appended to this column already. For
+ * columns that are read after the block was filled. */
+int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
+                                 const tsr_batch *batch, tsr_error *error);
+
+/* Appends the rows of the iterator's current batch to the ready columns. After a failure block->rows is unchanged. */
+int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error);
+
+/* Returns a column of the block, borrowed until rows are added or removed. The caller sets its `unwritten`. */
+tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field);
+
+/* ---- ordered.c: the rows of a request in an order of dimensions, whatever the order of its tiles and cells ------ */
 /* Opens an iterator over the rows of reader->plan, in an order of `count` dimensions. `limit` is a hint as in a
  * request: how many rows the caller is likely to take, 0: all. The reader owns the iterator and reuses it at its next
  * start: closing it only gives back tiles; tsr__read_ordered_free frees it. */

@@ -91,7 +91,7 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
-    if (merged || it->by_coordinates || must_compare(it, tile, d))
+    if (merged || it->by_coordinates || it->reader->plan.places || must_compare(it, tile, d))
       TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
   if (m->has_times &&
       (merged || f->cut || it->reader->request.times || it->reader->snapshot->shows == TSR_SHOWS_DROPPED ||
@@ -231,26 +231,52 @@ static int select_joint(sparse_iterator *it, tsr_sparse_tile *tile, bool *joint,
   return TSR_OK;
 }
 
-/* Selects the cells within the spans and within the snapshot's times. */
-static int select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
-  const tsr_snapshot *snapshot = it->reader->snapshot;
-  const tsr_snapshot_fragment *f = fragment_of(it, tile);
+/* Selects the cells at the places that the plan is for. */
+static int select_places(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  tsr_coordinates coordinates[TSR_JOINT_MAX];
+  uint32_t *cells;
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    coordinates[d] = tsr__pinned_coordinates(it->reader, tile->pinned, d);
+  const tsr_place_tile sought = {.rtree = fragment_of(it, tile)->fragment->metadata.rtree,
+                                 .number = tile->plan.tile,
+                                 .cells = tile->count,
+                                 .coordinates = coordinates,
+                                 .unique = has_unique_places(it, tile)};
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  tile->count = tsr__place_window_cells(it->reader->plan.places, schema, &sought, cells);
+  tile->cells = cells;
+  return TSR_OK;
+}
+
+/* Selects the cells within the spans. */
+static int select_within(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
   bool joint[TSR_MAX_DIMENSIONS];
   uint32_t *cells;
-  tile->count = tile->pinned->cells;
   const int found = find_point(it, tile, error);
-  if (found < 0) return found;
-  if (!found) TSR_TRY(select_joint(it, tile, joint, error));
-  for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0 && !found; d++) {
+  if (found != 0) return found;
+  TSR_TRY(select_joint(it, tile, joint, error));
+  for (uint32_t d = 0; d < schema->dimension_count && tile->count > 0; d++) {
     const tsr_spans *spans = &it->reader->plan.spans[d];
     if (joint[d] || !must_compare(it, tile, d)) continue;
     const tsr_coordinates c = tsr__pinned_coordinates(it->reader, tile->pinned, d);
     TSR_TRY(writable_selection(it, tile, &cells, error));
-    tile->count = spans->text ? tsr__spans_select_text(spans, c.values, c.offsets, tile->cells, tile->count, cells)
-                              : tsr__spans_select(spans, snapshot->schema->fields[d].datatype, c.values, tile->cells,
-                                                  tile->count, cells);
+    tile->count = spans->text
+                      ? tsr__spans_select_text(spans, c.values, c.offsets, tile->cells, tile->count, cells)
+                      : tsr__spans_select(spans, schema->fields[d].datatype, c.values, tile->cells, tile->count, cells);
     tile->cells = cells;
   }
+  return TSR_OK;
+}
+
+/* Selects the cells within the spans, or at the places, and within the snapshot's times. */
+static int select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
+  uint32_t *cells;
+  tile->count = tile->pinned->cells;
+  TSR_TRY(it->reader->plan.places ? select_places(it, tile, error) : select_within(it, tile, error));
   if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
   const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
   const uint64_t since = f->fragment->run.uncommitted ? 0 : snapshot->since;
@@ -294,7 +320,14 @@ static int keep_selected(sparse_iterator *it, tsr_sparse_tile *tile, const uint8
   uint64_t n = 0;
   if (!memchr(keep, 0, tile->count)) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
-  for (uint64_t i = 0; i < tile->count; i++) {
+  for (uint64_t i = 0, word; i < tile->count; i++) {
+    if (i + sizeof word <= tile->count) { /* often few are kept: no word of keep has one of them */
+      memcpy(&word, keep + i, sizeof word);
+      if (word == 0) {
+        i += sizeof word - 1;
+        continue;
+      }
+    }
     cells[n] = tile->cells ? tile->cells[i] : (uint32_t)i;
     n += keep[i] != 0;
   }
@@ -573,7 +606,7 @@ static int keep_dropped(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   it->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
   TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, &tile->dropped, error));
-  for (uint64_t i = 0; i < tile->pinned->cells; i++) tile->dropped[i] = NOT_DROPPED;
+  for (uint64_t i = 0; i < tile->count; i++) tile->dropped[tile->cells ? tile->cells[i] : i] = NOT_DROPPED;
   const int removed = it->reader->snapshot->view.writer ? test_removed(it, tile, error) : 0;
   if (removed < 0) return removed;
   if (removed > 0) note_dropped(it, tile, UINT64_MAX);

@@ -6,6 +6,11 @@
  * of the two sides come in different orders: a table has the row of each place in the box. A batch with few cells, or
  * whose box has many others, is passed on as it is: then looking up its cells one by one costs less.
  *
+ * What merges have written may be hidden by what is newer: then the values to be compared are not those of the batch, but
+ * of a later state, which is read in the batch's box, too.
+ *
+ * Cells that one fragment has written for both states are the same, and are not read.
+ *
  * Different bytes may be equal values, such as -0.0 and 0.0: what is left are candidates, which the caller compares.
  */
 #include "read/reader.h"
@@ -29,15 +34,20 @@ typedef struct batch_box { /* the box around a batch */
   uint64_t places;
 } batch_box;
 
+typedef struct batch_side { /* of a batch that is compared: where its cells are, and which of them are the same */
+  tsr_buffer rows; /* uint32_t, by place in the box: row of the batch + 1; 0: none */
+  tsr_buffer same; /* bool, by row of the batch */
+} batch_side;
+
 struct tsr_unchanged {
   tsr_reader *reader; /* of the earlier state; the buffers below are part of its budget */
+  tsr_reader *later; /* NULL, or of the state whose values are compared, instead of the batch's */
   const tsr_schema *schema;
   uint32_t fields;
   bool *compared; /* by field */
   uint64_t memory_bytes;
   tsr_batch batch; /* what is left of the reader's */
-  tsr_buffer rows; /* uint32_t, by place in the box: row of the batch + 1; 0: none */
-  tsr_buffer same; /* bool, by row of the batch */
+  batch_side given, latest; /* of the caller's batch; of one of `later` */
   tsr_buffer pairs; /* pair */
   tsr_buffer selection; /* uint32_t: of `batch` */
 };
@@ -47,8 +57,8 @@ typedef struct pair { /* a cell that both states have */
   uint64_t now, old; /* indices in the columns of the two sides */
 } pair;
 
-int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes, tsr_unchanged **out,
-                       tsr_error *error) {
+int tsr_unchanged_open(tsr_snapshot *before, tsr_snapshot *after, const bool *compared, uint64_t memory_bytes,
+                       tsr_unchanged **out, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_schema *schema = before->schema;
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
@@ -61,20 +71,26 @@ int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memo
   u->memory_bytes = memory_bytes;
   int rc = TSR_ALLOC_ARRAY(&before->array->memory, fields, &u->compared, error);
   if (rc >= 0) rc = tsr_reader_open(before, &u->reader, error);
+  if (rc >= 0 && after) rc = tsr_reader_open(after, &u->later, error);
   if (rc < 0) return tsr_unchanged_close(u), rc;
   memcpy(u->compared, compared, fields * sizeof *compared);
   u->reader->request.written_only = true;
-  u->rows.memory = u->same.memory = u->pairs.memory = u->selection.memory = &u->reader->memory;
+  if (after) u->later->request.written_only = true;
+  u->pairs.memory = u->selection.memory = &u->reader->memory;
+  u->given.rows.memory = u->given.same.memory = u->latest.rows.memory = u->latest.same.memory = &u->reader->memory;
   *out = u;
   return TSR_OK;
 }
 
 void tsr_unchanged_close(tsr_unchanged *u) {
   if (!u) return;
-  tsr__buffer_release(&u->rows);
-  tsr__buffer_release(&u->same);
+  tsr__buffer_release(&u->given.rows);
+  tsr__buffer_release(&u->given.same);
+  tsr__buffer_release(&u->latest.rows);
+  tsr__buffer_release(&u->latest.same);
   tsr__buffer_release(&u->pairs);
   tsr__buffer_release(&u->selection);
+  tsr_reader_close(u->later);
   tsr_reader_close(u->reader);
   tsr__free(u->compared);
   tsr__free(u);
@@ -82,7 +98,7 @@ void tsr_unchanged_close(tsr_unchanged *u) {
 
 /* ---- The box ----------------------------------------------------------------------------------------------------- */
 
-/* Finds the box around a batch. Returns false if comparing it costs more than looking up the cells. */
+/* Finds the box around a batch. Returns false if it has too many places. */
 static bool find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
                      batch_box *box) {
   uint64_t keys[TSR_KEYS_MAX];
@@ -102,7 +118,7 @@ static bool find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_c
     box->strides[d] = box->places;
     if (!tsr__add(high - low, 1, &values) || !tsr__mul(box->places, values, &box->places)) return false;
   }
-  return box->places <= UNCHANGED_BOX_MAX && box->places <= tsr__mul_sat(batch->count, UNCHANGED_SPREAD_MAX);
+  return box->places <= UNCHANGED_BOX_MAX;
 }
 
 /* Sets the places of the rows from..from+count-1 of a batch, which are within the box; count is at most TSR_KEYS_MAX. */
@@ -117,15 +133,15 @@ static void find_places(const tsr_unchanged *u, const tsr_batch *batch, const ts
 }
 
 /* Notes which row of the batch is at each place of the box. */
-static int note_rows(tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
-                     const batch_box *box, tsr_error *error) {
+static int note_rows(const tsr_unchanged *u, batch_side *side, const tsr_batch *batch,
+                     const tsr_column *const *dimensions, const batch_box *box, tsr_error *error) {
   uint64_t places[TSR_KEYS_MAX];
-  u->rows.size = u->same.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&u->rows, box->places * sizeof(uint32_t), error));
-  TSR_TRY(tsr__buffer_reserve(&u->same, batch->count * sizeof(bool), error));
-  uint32_t *rows = (uint32_t *)(void *)u->rows.data;
+  side->rows.size = side->same.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&side->rows, box->places * sizeof(uint32_t), error));
+  TSR_TRY(tsr__buffer_reserve(&side->same, batch->count * sizeof(bool), error));
+  uint32_t *rows = (uint32_t *)(void *)side->rows.data;
   memset(rows, 0, box->places * sizeof *rows);
-  memset(u->same.data, 0, batch->count * sizeof(bool));
+  memset(side->same.data, 0, batch->count * sizeof(bool));
   for (uint64_t from = 0; from < batch->count; from += TSR_KEYS_MAX) {
     const uint64_t count = TSR_MIN(batch->count - from, TSR_KEYS_MAX);
     find_places(u, batch, dimensions, box, from, count, places);
@@ -134,8 +150,8 @@ static int note_rows(tsr_unchanged *u, const tsr_batch *batch, const tsr_column 
   return TSR_OK;
 }
 
-/* Starts the reader of the earlier state on the box. */
-static int read_box(tsr_unchanged *u, const batch_box *box, tsr_error *error) {
+/* Starts a reader on the box. Where two states may have cells of one fragment, nothing is decoded ahead. */
+static int read_box(const tsr_unchanged *u, tsr_reader *reader, const batch_box *box, tsr_error *error) {
   uint64_t ends[TSR_MAX_DIMENSIONS][2];
   tsr_range ranges[TSR_MAX_DIMENSIONS];
   tsr_ranges dimensions[TSR_MAX_DIMENSIONS];
@@ -146,8 +162,9 @@ static int read_box(tsr_unchanged *u, const batch_box *box, tsr_error *error) {
     ranges[d] = (tsr_range){.low = &ends[d][0], .high = &ends[d][1]};
     dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1};
   }
-  const tsr_request request = {.dimensions = dimensions, .fields = u->compared, .memory_bytes = u->memory_bytes};
-  return tsr_reader_start(u->reader, &request, error);
+  const tsr_request request = {
+      .dimensions = dimensions, .fields = u->later ? NULL : u->compared, .memory_bytes = u->memory_bytes};
+  return tsr_reader_start(reader, &request, error);
 }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
@@ -197,10 +214,10 @@ static void compare(const tsr_field *field, const tsr_column *now, const tsr_col
 }
 
 /* Pairs the cells of a batch of the earlier state with the rows at their places. */
-static int pair_cells(tsr_unchanged *u, const tsr_batch *now, const tsr_batch *old, const batch_box *box,
-                      tsr_error *error) {
+static int pair_cells(tsr_unchanged *u, const batch_side *side, const tsr_batch *now, const tsr_batch *old,
+                      const batch_box *box, tsr_error *error) {
   const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
-  const uint32_t *rows = (const uint32_t *)(const void *)u->rows.data;
+  const uint32_t *rows = (const uint32_t *)(const void *)side->rows.data;
   uint64_t places[TSR_KEYS_MAX], paired = 0;
   for (uint32_t d = 0; d < u->schema->dimension_count; d++)
     TSR_TRY(tsr_reader_column(u->reader, d, &dimensions[d], error));
@@ -219,15 +236,22 @@ static int pair_cells(tsr_unchanged *u, const tsr_batch *now, const tsr_batch *o
   return TSR_OK;
 }
 
-/* Compares the cells of a batch of the earlier state with those of the reader's batch. */
-static int compare_batch(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *now, const tsr_batch *old,
-                         const batch_box *box, tsr_error *error) {
+/* Returns true if one fragment has the cells of both batches. */
+static bool one_fragment(const tsr_unchanged *u, const tsr_reader *reader, const tsr_batch *now, const tsr_batch *old) {
+  if (now->fragment == TSR_FRAGMENT_NONE || old->fragment == TSR_FRAGMENT_NONE) return false;
+  return reader->snapshot->fragments[now->fragment].fragment == u->reader->snapshot->fragments[old->fragment].fragment;
+}
+
+/* Compares the cells of a batch of the earlier state with those of a reader's batch. */
+static int compare_batch(tsr_unchanged *u, batch_side *side, tsr_reader *reader, const tsr_batch *now,
+                         const tsr_batch *old, const batch_box *box, tsr_error *error) {
   const tsr_column *a, *b;
-  bool *same = (bool *)(void *)u->same.data;
-  TSR_TRY(pair_cells(u, now, old, box, error));
+  bool *same = (bool *)(void *)side->same.data;
+  TSR_TRY(pair_cells(u, side, now, old, box, error));
   const pair *pairs = (const pair *)(const void *)u->pairs.data;
   const uint64_t count = u->pairs.size / sizeof *pairs;
   for (uint64_t k = 0; k < count; k++) same[pairs[k].row] = true;
+  if (one_fragment(u, reader, now, old)) return TSR_OK;
   for (uint32_t f = u->schema->dimension_count; f < u->fields && count > 0; f++) {
     if (!u->compared[f]) continue;
     TSR_TRY(tsr_reader_column(reader, f, &a, error));
@@ -237,11 +261,58 @@ static int compare_batch(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *
   return TSR_OK;
 }
 
+/* Compares all cells of a reader's batch, whose rows are noted, with the earlier state. */
+static int unchanged_compare_all(tsr_unchanged *u, batch_side *side, tsr_reader *reader, const tsr_batch *now,
+                                 const batch_box *box, tsr_error *error) {
+  const tsr_batch *old;
+  int rc;
+  TSR_TRY(read_box(u, u->reader, box, error));
+  while ((rc = tsr_reader_next(u->reader, &old, error)) > 0)
+    if (old->written) TSR_TRY(compare_batch(u, side, reader, now, old, box, error));
+  return rc;
+}
+
+static int dimensions(const tsr_unchanged *u, tsr_reader *reader, const tsr_column **dimensions, tsr_error *error) {
+  for (uint32_t d = 0; d < u->schema->dimension_count; d++)
+    TSR_TRY(tsr_reader_column(reader, d, &dimensions[d], error));
+  return TSR_OK;
+}
+
+/* Compares a batch of the later state with the earlier one, and notes for the caller's batch what is the same. */
+static int unchanged_compare_latest(tsr_unchanged *u, const tsr_batch *latest, const batch_box *given,
+                                    tsr_error *error) {
+  const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
+  batch_box box;
+  uint64_t places[TSR_KEYS_MAX];
+  TSR_TRY(dimensions(u, u->later, dimensions, error));
+  if (!find_box(u, latest, dimensions, &box)) return TSR_OK;
+  TSR_TRY(note_rows(u, &u->latest, latest, dimensions, &box, error));
+  TSR_TRY(unchanged_compare_all(u, &u->latest, u->later, latest, &box, error));
+  const bool *same = (const bool *)(const void *)u->latest.same.data;
+  const uint32_t *rows = (const uint32_t *)(const void *)u->given.rows.data;
+  for (uint64_t from = 0; from < latest->count; from += TSR_KEYS_MAX) {
+    const uint64_t count = TSR_MIN(latest->count - from, TSR_KEYS_MAX);
+    find_places(u, latest, dimensions, given, from, count, places);
+    for (uint64_t i = 0; i < count; i++)
+      if (same[from + i] && rows[places[i]]) ((bool *)(void *)u->given.same.data)[rows[places[i]] - 1] = true;
+  }
+  return TSR_OK;
+}
+
+static int compare_later(tsr_unchanged *u, const batch_box *given, tsr_error *error) {
+  const tsr_batch *latest;
+  int rc;
+  TSR_TRY(read_box(u, u->later, given, error));
+  while ((rc = tsr_reader_next(u->later, &latest, error)) > 0)
+    if (latest->written) TSR_TRY(unchanged_compare_latest(u, latest, given, error));
+  return rc;
+}
+
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 /* Makes u->batch of the rows that differ. */
 static int select_changed(tsr_unchanged *u, const tsr_batch *batch, tsr_error *error) {
-  const bool *same = (const bool *)(const void *)u->same.data;
+  const bool *same = (const bool *)(const void *)u->given.same.data;
   uint64_t left = 0;
   u->selection.size = 0;
   TSR_TRY(tsr__buffer_reserve(&u->selection, batch->count * sizeof(uint32_t), error));
@@ -259,20 +330,18 @@ static int select_changed(tsr_unchanged *u, const tsr_batch *batch, tsr_error *e
 /* Compares a batch with the earlier state. Returns 1 if u->batch is what is left of it; 0 if it is to be passed on. */
 static int reduce(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
-  const tsr_batch *old;
   batch_box box;
-  int rc;
+  if (u->reader->snapshot->losses.size || (u->later && u->later->snapshot->losses.size))
+    return 0; /* the box may have places that the caller has not asked for, and that are lost */
   if (!batch->written || batch->count < UNCHANGED_CELLS_MIN || batch->count > UINT32_MAX / 2 ||
       (!batch->selection && batch->first + batch->count > UINT32_MAX))
     return 0;
-  for (uint32_t d = 0; d < u->schema->dimension_count; d++)
-    TSR_TRY(tsr_reader_column(reader, d, &dimensions[d], error));
-  if (!find_box(u, batch, dimensions, &box)) return 0;
-  TSR_TRY(read_box(u, &box, error));
-  TSR_TRY(note_rows(u, batch, dimensions, &box, error));
-  while ((rc = tsr_reader_next(u->reader, &old, error)) > 0)
-    if (old->written) TSR_TRY(compare_batch(u, reader, batch, old, &box, error));
-  if (rc < 0) return rc;
+  TSR_TRY(dimensions(u, reader, dimensions, error));
+  if (!find_box(u, batch, dimensions, &box) ||
+      box.places > tsr__mul_sat(batch->count, UNCHANGED_SPREAD_MAX)) /* looking up the cells costs less */
+    return 0;
+  TSR_TRY(note_rows(u, &u->given, batch, dimensions, &box, error));
+  TSR_TRY(u->later ? compare_later(u, &box, error) : unchanged_compare_all(u, &u->given, reader, batch, &box, error));
   TSR_TRY(select_changed(u, batch, error));
   return 1;
 }

@@ -508,6 +508,7 @@ static int revert_regions(revert *r, const tsr_request *request, const tsr_box_s
 
 typedef struct revert_places {
   const tsr_schema *schema;
+  tsr_places *expected; /* the same places, which both readers look up together */
   tsr_buffered *columns; /* by dimension */
   tsr_column *values; /* of all places, by dimension */
   uint64_t count, max;
@@ -539,8 +540,10 @@ static int places_gather(revert_places *places, tsr_snapshot *snapshot, const ts
   tsr_reader *reader;
   TSR_TRY(tsr_reader_open(snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &within, error), fits = 1;
-  while (rc >= 0 && fits > 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+  while (rc >= 0 && fits > 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0) {
     rc = fits = places_add(places, reader, batch, error);
+    if (rc > 0) rc = tsr_places_add(places->expected, reader, batch, error);
+  }
   tsr_reader_close(reader);
   return rc < 0 ? rc : fits;
 }
@@ -588,6 +591,8 @@ static int places_visit(revert *r, revert_places *places, const tsr_request *req
   TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &dimensions, error));
   const tsr_request at = {.dimensions = dimensions, .fields = request->fields, .memory_bytes = request->memory_bytes};
   for (uint32_t d = 0; d < r->schema->dimension_count; d++) dimensions[d] = (tsr_ranges){&ranges[d], 1, false, NULL};
+  TSR_TRY(tsr_reader_expect(r->now.reader, places->expected, error));
+  TSR_TRY(tsr_reader_expect(r->old.reader, places->expected, error));
   for (uint64_t i = 0; i < places->count; i++) {
     const uint32_t place = sorted[i].cell;
     if (i > 0 && places_compare(places, sorted[i - 1].cell, place) == 0) continue;
@@ -624,7 +629,9 @@ static int revert_touched(revert *r, const tsr_request *request, tsr_arena *aren
   TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &places.columns, error));
   for (uint32_t d = 0; d < r->schema->dimension_count; d++)
     tsr__buffered_init(&places.columns[d], &r->writer->array->memory);
-  const int rc = revert_places_within(r, &places, request, arena, error);
+  int rc = tsr_places_open(r->writer->array->environment, r->schema, &places.expected, error);
+  if (rc >= 0) rc = revert_places_within(r, &places, request, arena, error);
+  tsr_places_close(places.expected);
   for (uint32_t d = 0; d < r->schema->dimension_count; d++) tsr__buffered_release(&places.columns[d]);
   return rc;
 }

@@ -37,8 +37,9 @@ static int revert_open(revert_call *c, sqlite3_value **values, tsr_error *error)
     return tsx_fail(error, TSR_MISMATCH, "the time is NULL: give a time, or '" COMMITTED "'");
   c->committed = time && !sqlite3_stricmp(time, COMMITTED);
   if (sqlite3_strnicmp(path, "db:", 3))
-    return tsx_fail(error, TSR_ERROR, "'%.200s' is a path: name a table, 'db:t', for only tables have transactions",
-                    path);
+    return tsx_fail(error, TSR_ERROR,
+                    "'%.200s' is a path: name a table, 'db:%.200s', for only tables have transactions", path,
+                    strpbrk(path, "/\\") ? "t" : path);
   TSX_TRY(tsx_address_open(c->connection, values[0], NULL, c->committed ? NULL : values[1], NULL, &c->address, error));
   return c->address.since == TSR_TIME_BEGIN
              ? TSR_OK

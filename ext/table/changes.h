@@ -48,14 +48,15 @@ typedef struct tsx_changes_plan {
 extern const char *const tsx_changes_operators[TSX_CHANGES_OPERATORS];
 
 /* Parameters of the statements: the state before; the state after, NULL: with the transaction's own rows; pointers
- * (TSX_CHANGED_POINTER) to what was written and to what was dropped; times of deletes as JSON; then the values of the
- * plan's terms. */
+ * (TSX_CHANGED_POINTER) to what was written and to what was dropped; times of deletes as JSON; a pointer
+ * (TSX_EXPECTED_POINTER) to the places that the statement looks up; then the values of the plan's terms. */
 enum {
   TSX_CHANGES_BEFORE = 1,
   TSX_CHANGES_AFTER,
   TSX_CHANGES_WRITTEN,
   TSX_CHANGES_DROPPED,
   TSX_CHANGES_DELETES,
+  TSX_CHANGES_EXPECTED,
   TSX_CHANGES_VALUES
 };
 

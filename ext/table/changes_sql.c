@@ -46,7 +46,7 @@ static void append_keys(const tsx_changes_table *t, sqlite3_str *out, const char
 /* Appends the lookup of the cell of `a` in a state, as `b`. Cells of a dense array count if they were written. */
 static void append_lookup(const tsx_changes_table *t, sqlite3_str *out, const char *join, int state, const char *a,
                           const char *b) {
-  sqlite3_str_appendf(out, " %s %s(?%d) %s ON ", join, t->source, state, b);
+  sqlite3_str_appendf(out, " %s %s(?%d, ?%d) %s ON ", join, t->source, state, TSX_CHANGES_EXPECTED, b);
   append_keys(t, out, a, b);
   if (t->dense) sqlite3_str_appendf(out, " AND %s.\"%w\" IS NOT NULL", b, t->written_at);
 }

@@ -511,7 +511,8 @@ typedef struct changes_cursor {
   bool live[STATEMENTS], ready[STATEMENTS]; /* live: has more rows; ready: its present row is to be shown */
   int current; /* the statement whose row is shown */
   tsx_changes_plan plan;
-  tsx_changed written, dropped; /* the statements have pointers to them */
+  tsx_changed written, dropped; /* the statements have pointers to them, ... */
+  tsr_places *places[STATEMENTS]; /* ... and to these; NULL: of a dense array */
   tsr_token *token; /* of a feed, or NULL */
   changes_times times;
   sqlite3_int64 lo, hi; /* of the step */
@@ -529,7 +530,10 @@ static void count_rows(changes_cursor *c) {
 }
 
 static void clear(changes_cursor *c) {
-  for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(c->statements[i]);
+  for (int i = 0; i < STATEMENTS; i++) {
+    sqlite3_finalize(c->statements[i]);
+    tsr_places_close(c->places[i]);
+  }
   count_rows(c);
   tsr_token_close(c->token);
   sqlite3_free(c->times.steps);
@@ -581,7 +585,10 @@ static void begin_step(changes_cursor *c, bool last) {
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   c->written = (tsx_changed){.core = {TSR_CHANGED_WRITTEN, c->token, (uint64_t)c->lo + 1}, .before = (uint64_t)c->lo};
   c->dropped = (tsx_changed){.core = {TSR_CHANGED_DROPPED, c->token, (uint64_t)c->lo + 1}};
-  if (t->dense && !c->token && !c->times.merged) { /* what merges have written may be older than what is there */
+  c->written.places = c->places[0]; /* a feed does not look up what was dropped */
+  c->dropped.places = c->statements[1] ? c->places[1] : c->token ? NULL : c->places[0];
+  if (t->dense && !c->token) {
+    c->written.merged = c->times.merged;
     c->written.columns = t->fields + t->dimensions;
     c->written.column_count = t->attributes;
   }
@@ -591,12 +598,14 @@ static void begin_step(changes_cursor *c, bool last) {
     c->ready[i] = false;
     if (!s) continue;
     sqlite3_reset(s);
+    if (c->places[i]) tsr_places_clear(c->places[i]);
     sqlite3_bind_int64(s, TSX_CHANGES_BEFORE, c->lo);
     if (last && c->present) sqlite3_bind_null(s, TSX_CHANGES_AFTER);
     else sqlite3_bind_int64(s, TSX_CHANGES_AFTER, c->hi);
     sqlite3_bind_pointer(s, TSX_CHANGES_WRITTEN, &c->written, TSX_CHANGED_POINTER, NULL);
     sqlite3_bind_pointer(s, TSX_CHANGES_DROPPED, &c->dropped, TSX_CHANGED_POINTER, NULL);
     sqlite3_bind_text(s, TSX_CHANGES_DELETES, c->times.deletes, -1, SQLITE_STATIC);
+    sqlite3_bind_pointer(s, TSX_CHANGES_EXPECTED, c->places[i], TSX_EXPECTED_POINTER, NULL);
   }
 }
 
@@ -862,6 +871,18 @@ static int prepare(changes_cursor *c) {
   return code == SQLITE_OK ? code : fail_sqlite(c, code);
 }
 
+/* Makes the sets of places that the statements look up, of sparse arrays. */
+static int make_places(changes_cursor *c, tsx_address *source) {
+  const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
+  const tsr_schema *schema;
+  tsr_error error = {0};
+  if (t->dense) return SQLITE_OK;
+  int code = tsx_address_schema(source, &schema, &error);
+  for (int i = 0; i < STATEMENTS && code >= 0; i++)
+    code = tsr_places_open(t->connection->environment, schema, &c->places[i], &error);
+  return code < 0 ? fail_core(c, &error) : SQLITE_OK;
+}
+
 /* Returns true if some of the state at a time may be lost. */
 static bool may_lack(tsx_connection *connection, tsx_address *source, sqlite3_int64 time) {
   const tsr_schema *schema;
@@ -906,6 +927,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int
   int code = open_source(t, &source, &error) < 0 ? fail_core(c, &error) : read_arguments(c, &source, values);
   if (code == SQLITE_OK && !c->token) code = probe(c, &source, c->lo, values + arguments);
   if (code == SQLITE_OK) code = probe(c, &source, c->hi, values + arguments);
+  if (code == SQLITE_OK) code = make_places(c, &source);
   tsx_address_close(&source);
   if (code == SQLITE_OK) code = prepare(c);
   if (code != SQLITE_OK) return code;

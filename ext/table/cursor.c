@@ -67,6 +67,7 @@ typedef struct cursor_request { /* what xFilter makes of the plan and its argume
   tsr_ranges *dimensions; /* one for each dimension */
   sqlite3_value *times[2]; /* as_of and since as passed, for xColumn; owned */
   const tsx_changed *changed; /* NULL: the rows are a state; borrowed from changes_table.c */
+  const tsr_places *expected; /* NULL, or what will be looked up; borrowed, too */
   tsr_unchanged *unchanged; /* leaves cells out that have not changed; or NULL */
   uint32_t predicate_count;
   /* one entry for each term; not initialized before the term is set */
@@ -191,6 +192,7 @@ static void clear_request(array_cursor *c) {
     c->request.times[i] = NULL;
   }
   c->request.changed = NULL;
+  c->request.expected = NULL;
   tsr_unchanged_close(c->request.unchanged);
   c->request.unchanged = NULL;
   tsx_label_order_close(&c->labels.order);
@@ -226,8 +228,10 @@ void tsx_cursor_forget_tiles(tsx_table *table) {
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
+  tsr_error unseen; /* expecting nothing cannot fail */
   count_rows(c);
   clear_request(c);
+  if (c->reader) (void)tsr_reader_expect(c->reader, NULL, &unseen);
   release_labels(c);
   tsx_update_scanned(table, c->number);
   const bool becomes_idle = may_become_idle(c);
@@ -248,7 +252,10 @@ static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t 
   sqlite3_value_free(c->request.times[which]);
   c->request.times[which] = sqlite3_value_dup(value);
   if (!c->request.times[which]) return SQLITE_NOMEM;
-  if (which == 1) c->request.changed = sqlite3_value_pointer(value, TSX_CHANGED_POINTER);
+  if (which == 1) {
+    c->request.changed = sqlite3_value_pointer(value, TSX_CHANGED_POINTER);
+    c->request.expected = sqlite3_value_pointer(value, TSX_EXPECTED_POINTER);
+  }
   if (tsx_whole_number(value)) {
     sqlite3_int64 v = sqlite3_value_int64(value);
     *time = v < 0 ? 0 : (uint64_t)v;
@@ -671,6 +678,10 @@ static int cursor_advance(array_cursor *c) {
     if (code <= 0 || p->skip < p->batch->count) break;
     p->skip -= p->batch->count;
   }
+  if (code > 0 && c->request.changed && c->request.changed->places) {
+    const int noted = tsr_places_add(c->request.changed->places, c->reader, p->batch, &error);
+    if (noted < 0) code = noted;
+  }
   p->row = p->first = p->skip;
   p->skip = 0;
   p->requested = 0;
@@ -743,10 +754,10 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
 }
 
 /* Sets up that the rows lack what has not changed, if the request says so. */
-static int take_unchanged(array_cursor *c, tsr_error *error) {
+static int take_unchanged(array_cursor *c, uint64_t as_of, tsr_error *error) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   const tsx_changed *changed = c->request.changed;
-  tsx_snapshot *before = NULL;
+  tsx_snapshot *before = NULL, *after = NULL;
   if (!changed || !changed->columns) return TSR_OK;
   bool *compared = sqlite3_malloc64(table->schema->dimension_count + table->schema->attribute_count);
   if (!compared) return tsx_out_of_memory(error);
@@ -762,11 +773,15 @@ static int take_unchanged(array_cursor *c, tsr_error *error) {
   if (found == changed->column_count) {
     code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
                               &before, error);
+    if (code >= 0 && changed->merged)
+      code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, as_of,
+                                c->state.opened != NULL, &after, error);
     if (code >= 0)
-      code =
-          tsr_unchanged_open(before->core, compared, table->options.limits.memory_bytes, &c->request.unchanged, error);
+      code = tsr_unchanged_open(before->core, after ? after->core : NULL, compared, table->options.limits.memory_bytes,
+                                &c->request.unchanged, error);
   }
   tsx_snapshot_release(before);
+  tsx_snapshot_release(after);
   sqlite3_free(compared);
   return code;
 }
@@ -784,7 +799,9 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   int code = take_plan(c, text, count);
   if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
-  if (take_reader(c, since, as_of, &error) < 0 || take_unchanged(c, &error) < 0) return cursor_fail(c, &error);
+  if (take_reader(c, since, as_of, &error) < 0 || tsr_reader_expect(c->reader, c->request.expected, &error) < 0 ||
+      take_unchanged(c, as_of, &error) < 0)
+    return cursor_fail(c, &error);
   if ((code = take_terms(c, values)) != SQLITE_OK) return code;
   for (uint32_t i = 0; i < access->count; i++)
     if (access->terms[i].column < (int)table->column_count && c->dropped.columns[access->terms[i].column])

@@ -130,6 +130,8 @@ typedef struct tsx_changed { /* what has changed, as a table shows it to changes
   char *const *columns;
   int column_count;
   uint64_t before; /* as an as_of */
+  bool merged; /* what commits have written may be hidden: the state at as_of is compared */
+  tsr_places *places; /* NULL, or gets the places of the rows, which are about to be looked up. Borrowed */
 } tsx_changed;
 
 /* An as_of that shows everything committed, and no row of the transaction. */
@@ -140,6 +142,10 @@ typedef struct tsx_changed { /* what has changed, as a table shows it to changes
  * texts cannot make such a pointer. */
 #define TSX_CHANGED_POINTER "tessera_changed"
 #define TSX_OWN_TIME        INT64_MAX
+
+/* The type of an sqlite3_bind_pointer to a tsr_places, in the same place: the table shows a state as ever, and expects
+ * look-ups of these places. */
+#define TSX_EXPECTED_POINTER "tessera_expected"
 
 /* Releases a snapshot. It stays with its array for other cursors of the statement. `snapshot` may be NULL. */
 void tsx_snapshot_release(tsx_snapshot *snapshot);

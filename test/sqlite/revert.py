@@ -329,6 +329,7 @@ def test_refusals():
     db.query("INSERT INTO t VALUES(1, 1, 1, '', 1)")
     check_contains(db.error("SELECT tessera_revert('db:t', NULL)").text, "tessera_revert: the time is NULL: give a time, or 'committed'")
     check_contains(db.error("SELECT tessera_revert(?, 1)", (path,)).text, "is a path: name a table, 'db:t'")
+    check_contains(db.error("SELECT tessera_revert('weather', 0)").text, "'weather' is a path: name a table, 'db:weather'")
     check_contains(db.error("SELECT tessera_revert('db:t', 'yesterday noon')").text, "tessera_revert:")
     check_contains(db.error("SELECT tessera_revert('db:t', 1, '{\"z\":1}')").text, "tessera_revert: the array has no dimension 'z'")
     check_contains(db.error("SELECT tessera_revert('db:nothing', 1)").text, "no such table: db:nothing")

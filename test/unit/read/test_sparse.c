@@ -139,6 +139,61 @@ static void give_conditions(made_array *m, uint64_t f, unsigned count) {
   m->fragments[f].condition_count = count - first;
 }
 
+/* Makes the request for the place of a cell. */
+static void request_place(const made_array *m, const made_cell *c, made_request *request) {
+  memset(request, 0, sizeof *request);
+  for (uint32_t d = 0; d < m->schema.dimension_count; d++) {
+    tsr_range *range = &request->ranges[d][0];
+    request->dimensions[d] = (tsr_ranges){.ranges = range, .count = 1};
+    request->low[d][0] = request->high[d][0] = c->at[d];
+    *range = (tsr_range){.low = &request->low[d][0], .high = &request->high[d][0]};
+    if (d > 0 || m->fields[0].values_per_cell != TSR_VARIABLE) continue;
+    memcpy(request->texts[0], c->text, sizeof c->text);
+    memcpy(request->texts[1], c->text, sizeof c->text);
+    const uint64_t size = strlen(c->text);
+    *range = (tsr_range){.low = request->texts[0], .high = request->texts[1], .low_size = size, .high_size = size};
+  }
+}
+
+/* Looks up the places of all cells, those of deleted ones as well: some of them are expected from the beginning, more of
+ * them later. The rows are those of look-ups that nobody has announced. */
+static void check_look_ups(made_array *m, const written *all) {
+  tsr_reader *gathering, *reader;
+  tsr_places *places;
+  const tsr_batch *batch;
+  made_request request;
+  tsr_error error = {0};
+  uint64_t found = 0;
+  int rc;
+  assert_int_equal(tsr_places_open(m->environment, &m->schema, &places, NULL), TSR_OK);
+  assert_int_equal(tsr_reader_open(&m->snapshot, &reader, NULL), TSR_OK);
+  assert_int_equal(tsr_reader_expect(reader, places, NULL), TSR_OK);
+  for (unsigned round = 0; round < 3; round++) {
+    made_random_request(&request, m->schema.dimension_count, m->fields[0].values_per_cell == TSR_VARIABLE, 0, 60);
+    const tsr_request ask = {.dimensions = round < 2 ? request.dimensions : NULL};
+    m->snapshot.shows = TSR_SHOWS_ALL;
+    assert_int_equal(tsr_reader_open(&m->snapshot, &gathering, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_start(gathering, &ask, &error), TSR_OK);
+    while ((rc = tsr_reader_next(gathering, &batch, &error)) > 0) {
+      found += batch->count;
+      assert_int_equal(tsr_places_add(places, gathering, batch, &error), TSR_OK);
+    }
+    assert_int_equal(rc, 0);
+    tsr_reader_close(gathering);
+    m->snapshot.shows = TSR_SHOWS_CELLS;
+    assert_true(tsr__places_count(places) <= found);
+    for (uint64_t f = 0; f < m->snapshot.fragment_count; f++)
+      for (uint64_t i = made_random(4); i < all[f].count; i += 1 + made_random(4)) {
+        request_place(m, &all[f].cells[i], &request);
+        check_read(m, all, reader, &request);
+      }
+    if (made_random(3) == 0) tsr_places_clear(places);
+  }
+  assert_int_equal(tsr_reader_expect(reader, NULL, NULL), TSR_OK);
+  tsr_reader_close(reader);
+  tsr_places_close(places);
+}
+
 static void test_the_latest_version_that_is_not_deleted_wins(void **state) {
   (void)state;
   static written all[6];
@@ -173,6 +228,7 @@ static void test_the_latest_version_that_is_not_deleted_wins(void **state) {
       check_read(&m, all, reader, &request);
     }
     tsr_reader_close(reader);
+    if (round % 3 == 0) check_look_ups(&m, all);
     made_close(&m);
   }
 }
