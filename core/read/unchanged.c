@@ -262,8 +262,8 @@ static int compare_batch(tsr_unchanged *u, batch_side *side, tsr_reader *reader,
 }
 
 /* Compares all cells of a reader's batch, whose rows are noted, with the earlier state. */
-static int unchanged_compare_all(tsr_unchanged *u, batch_side *side, tsr_reader *reader, const tsr_batch *now,
-                                 const batch_box *box, tsr_error *error) {
+static int compare_all(tsr_unchanged *u, batch_side *side, tsr_reader *reader, const tsr_batch *now,
+                       const batch_box *box, tsr_error *error) {
   const tsr_batch *old;
   int rc;
   TSR_TRY(read_box(u, u->reader, box, error));
@@ -272,22 +272,22 @@ static int unchanged_compare_all(tsr_unchanged *u, batch_side *side, tsr_reader 
   return rc;
 }
 
-static int dimensions(const tsr_unchanged *u, tsr_reader *reader, const tsr_column **dimensions, tsr_error *error) {
+static int take_dimensions(const tsr_unchanged *u, tsr_reader *reader, const tsr_column **dimensions,
+                           tsr_error *error) {
   for (uint32_t d = 0; d < u->schema->dimension_count; d++)
     TSR_TRY(tsr_reader_column(reader, d, &dimensions[d], error));
   return TSR_OK;
 }
 
 /* Compares a batch of the later state with the earlier one, and notes for the caller's batch what is the same. */
-static int unchanged_compare_latest(tsr_unchanged *u, const tsr_batch *latest, const batch_box *given,
-                                    tsr_error *error) {
+static int compare_latest(tsr_unchanged *u, const tsr_batch *latest, const batch_box *given, tsr_error *error) {
   const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
   batch_box box;
   uint64_t places[TSR_KEYS_MAX];
-  TSR_TRY(dimensions(u, u->later, dimensions, error));
+  TSR_TRY(take_dimensions(u, u->later, dimensions, error));
   if (!find_box(u, latest, dimensions, &box)) return TSR_OK;
   TSR_TRY(note_rows(u, &u->latest, latest, dimensions, &box, error));
-  TSR_TRY(unchanged_compare_all(u, &u->latest, u->later, latest, &box, error));
+  TSR_TRY(compare_all(u, &u->latest, u->later, latest, &box, error));
   const bool *same = (const bool *)(const void *)u->latest.same.data;
   const uint32_t *rows = (const uint32_t *)(const void *)u->given.rows.data;
   for (uint64_t from = 0; from < latest->count; from += TSR_KEYS_MAX) {
@@ -304,7 +304,7 @@ static int compare_later(tsr_unchanged *u, const batch_box *given, tsr_error *er
   int rc;
   TSR_TRY(read_box(u, u->later, given, error));
   while ((rc = tsr_reader_next(u->later, &latest, error)) > 0)
-    if (latest->written) TSR_TRY(unchanged_compare_latest(u, latest, given, error));
+    if (latest->written) TSR_TRY(compare_latest(u, latest, given, error));
   return rc;
 }
 
@@ -336,12 +336,12 @@ static int reduce(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *batch, 
   if (!batch->written || batch->count < UNCHANGED_CELLS_MIN || batch->count > UINT32_MAX / 2 ||
       (!batch->selection && batch->first + batch->count > UINT32_MAX))
     return 0;
-  TSR_TRY(dimensions(u, reader, dimensions, error));
+  TSR_TRY(take_dimensions(u, reader, dimensions, error));
   if (!find_box(u, batch, dimensions, &box) ||
       box.places > tsr__mul_sat(batch->count, UNCHANGED_SPREAD_MAX)) /* looking up the cells costs less */
     return 0;
   TSR_TRY(note_rows(u, &u->given, batch, dimensions, &box, error));
-  TSR_TRY(u->later ? compare_later(u, &box, error) : unchanged_compare_all(u, &u->given, reader, batch, &box, error));
+  TSR_TRY(u->later ? compare_later(u, &box, error) : compare_all(u, &u->given, reader, batch, &box, error));
   TSR_TRY(select_changed(u, batch, error));
   return 1;
 }
