@@ -63,13 +63,6 @@ static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t grou
   return low;
 }
 
-/* Interpolates between two neighbours. Their difference may overflow a double. */
-static double between(double low, double high, double part) {
-  if (low == high || part <= 0) return low;
-  const double reach = high - low;
-  return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
-}
-
 /* Computes a percentile of a group's list. */
 static void list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent, tsr_value *value) {
   const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
@@ -77,11 +70,8 @@ static void list_value(const tsr_query_run *run, uint32_t measure, uint32_t grou
   const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   if (first == end) return;
-  const double place = percent * (double)(end - first - 1) / 100;
-  const uint64_t below = TSR_MIN((uint64_t)place, end - first - 1), above = TSR_MIN(below + 1, end - first - 1);
-  const double low = list[first + below].value, high = list[first + above].value, part = place - (double)below;
   value->type = TSR_VALUE_REAL;
-  value->as.real = between(low, high, part);
+  value->as.real = tsr__percentile(&list[first].value, sizeof *list / sizeof list->value, end - first, percent);
 }
 
 /* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
