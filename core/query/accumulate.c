@@ -14,25 +14,20 @@
 #include "base/arithmetic.h"
 #include "model/datatype.h"
 
-#define ACCUMULATE_LANES 8u /* parallel sums of REAL */
-#define LANES_FROM       16u /* shorter runs are added row by row */
-#define ROW_WORDS        1u /* words of a record before those of its measures */
+#define LANES      8u /* parallel sums of REAL */
+#define LANES_FROM 16u /* shorter runs are added row by row */
 
-typedef tsr_wide accumulate_wide;
-
-static double accumulate_load(const uint64_t *word) {
+static double load_real(const uint64_t *word) {
   double value;
   memcpy(&value, word, sizeof value);
   return value;
 }
 
-static void accumulate_store(uint64_t *word, double value) { memcpy(word, &value, sizeof value); }
+static void store_real(uint64_t *word, double value) { memcpy(word, &value, sizeof value); }
 
-static accumulate_wide load_wide(const uint64_t *words) {
-  return (accumulate_wide)((tsr_unsigned_wide)words[1] << 64 | words[0]);
-}
+static tsr_wide load_wide(const uint64_t *words) { return (tsr_wide)((tsr_unsigned_wide)words[1] << 64 | words[0]); }
 
-static void store_wide(uint64_t *words, accumulate_wide value) {
+static void store_wide(uint64_t *words, tsr_wide value) {
   words[0] = (uint64_t)value;
   words[1] = (uint64_t)((tsr_unsigned_wide)value >> 64);
 }
@@ -76,8 +71,8 @@ void tsr__measure_init(const tsr_measure *measure, uint64_t *record) {
   switch (measure->type) {
   case TSR_VALUE_REAL:
   case TSR_VALUE_NUMBER:
-    accumulate_store(record + measure->low_at, INFINITY);
-    accumulate_store(record + measure->high_at, -INFINITY);
+    store_real(record + measure->low_at, INFINITY);
+    store_real(record + measure->high_at, -INFINITY);
     break;
   case TSR_VALUE_UNSIGNED: record[measure->low_at] = UINT64_MAX; break;
   case TSR_VALUE_TEXT: break;
@@ -89,7 +84,7 @@ void tsr__measure_init(const tsr_measure *measure, uint64_t *record) {
 
 typedef double real_lanes __attribute__((vector_size(16)));
 typedef int64_t real_bits __attribute__((vector_size(16)));
-enum { VECTORS_OF_LANES = ACCUMULATE_LANES / 2 };
+enum { VECTORS_OF_LANES = LANES / 2 };
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -117,7 +112,7 @@ static inline __attribute__((always_inline)) void run_real(const double *values,
     high[k] = -low[k];
     present[k] = (real_bits){0};
   }
-  for (; i + ACCUMULATE_LANES <= count; i += ACCUMULATE_LANES) {
+  for (; i + LANES <= count; i += LANES) {
     for (int k = 0; k < VECTORS_OF_LANES; k++) {
       real_lanes v;
       memcpy(&v, values + i + 2 * (unsigned)k, sizeof v);
@@ -165,13 +160,13 @@ static inline __attribute__((always_inline)) void runs_real(const tsr_measure *m
     uint64_t *record = records + (uint64_t)spread->groups[run] * words;
     const uint32_t n = spread->ends[run] - from;
     real_part part = {.count = record[count_at]};
-    if (sums) part.sum = accumulate_load(record + sum_at), part.rest = accumulate_load(record + sum_at + 1);
-    if (ends) part.low = accumulate_load(record + low_at), part.high = accumulate_load(record + high_at);
+    if (sums) part.sum = load_real(record + sum_at), part.rest = load_real(record + sum_at + 1);
+    if (ends) part.low = load_real(record + low_at), part.high = load_real(record + high_at);
     if (n >= LANES_FROM) run_real(values + from, n, sums, ends, &part);
     else short_run_real(values + from, n, sums, ends, &part);
     record[count_at] = part.count;
-    if (sums) accumulate_store(record + sum_at, part.sum), accumulate_store(record + sum_at + 1, part.rest);
-    if (ends) accumulate_store(record + low_at, part.low), accumulate_store(record + high_at, part.high);
+    if (sums) store_real(record + sum_at, part.sum), store_real(record + sum_at + 1, part.rest);
+    if (ends) store_real(record + low_at, part.low), store_real(record + high_at, part.high);
   }
 }
 
@@ -185,14 +180,14 @@ static inline __attribute__((always_inline)) void rows_real(const tsr_measure *m
     if (v != v) continue;
     record[count_at]++;
     if (sums) {
-      double sum = accumulate_load(record + sum_at), rest = accumulate_load(record + sum_at + 1);
+      double sum = load_real(record + sum_at), rest = load_real(record + sum_at + 1);
       add_real(&sum, &rest, v);
-      accumulate_store(record + sum_at, sum);
-      accumulate_store(record + sum_at + 1, rest);
+      store_real(record + sum_at, sum);
+      store_real(record + sum_at + 1, rest);
     }
     if (ends) {
-      if (v < accumulate_load(record + low_at)) accumulate_store(record + low_at, v);
-      if (v > accumulate_load(record + high_at)) accumulate_store(record + high_at, v);
+      if (v < load_real(record + low_at)) store_real(record + low_at, v);
+      if (v > load_real(record + high_at)) store_real(record + high_at, v);
     }
   }
 }
@@ -230,8 +225,7 @@ static void add_reals(const tsr_measure *m, const double *values, const tsr_spre
         const type v = nulls[i] ? 0 : values[i];                                                                       \
         upper += v >> 32, lower += (uint32_t)v;                                                                        \
       }                                                                                                                \
-      store_wide(record + m->sum_at,                                                                                   \
-                 load_wide(record + m->sum_at) + (accumulate_wide)upper * ((accumulate_wide)1 << 32) + lower);         \
+      store_wide(record + m->sum_at, load_wide(record + m->sum_at) + (tsr_wide)upper * ((tsr_wide)1 << 32) + lower);   \
     }                                                                                                                  \
     if (!m->ends) return;                                                                                              \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
@@ -267,19 +261,19 @@ DEFINE_RUN(unsigned, uint64_t)
 
 /* ---- Values one by one ------------------------------------------------------------------------------------------- */
 
-static void accumulate_number(const tsr_measure *m, double value, bool whole, uint64_t *record) {
+static void add_number(const tsr_measure *m, double value, bool whole, uint64_t *record) {
   record[m->count_at]++;
   if (m->sum) {
-    double sum = accumulate_load(record + m->sum_at), rest = accumulate_load(record + m->sum_at + 1);
+    double sum = load_real(record + m->sum_at), rest = load_real(record + m->sum_at + 1);
     add_real(&sum, &rest, value);
-    accumulate_store(record + m->sum_at, sum);
-    accumulate_store(record + m->sum_at + 1, rest);
+    store_real(record + m->sum_at, sum);
+    store_real(record + m->sum_at + 1, rest);
     record[m->reals_at] += !whole;
   }
-  if (m->ends && value < accumulate_load(record + m->low_at))
-    accumulate_store(record + m->low_at, value), record[m->low_at + 1] = whole;
-  if (m->ends && value > accumulate_load(record + m->high_at))
-    accumulate_store(record + m->high_at, value), record[m->high_at + 1] = whole;
+  if (m->ends && value < load_real(record + m->low_at))
+    store_real(record + m->low_at, value), record[m->low_at + 1] = whole;
+  if (m->ends && value > load_real(record + m->high_at))
+    store_real(record + m->high_at, value), record[m->high_at + 1] = whole;
 }
 
 static void set_text(uint64_t *words, const char *bytes, uint64_t size) {
@@ -302,12 +296,12 @@ static void add_text(const tsr_measure *m, const tsr_text_value *text, uint64_t 
 /* Merges the mean of `count` values, and the sum of their squared differences from it, into a record. Using the
  * difference from the new mean as rounded keeps the mean's rounding error out of the squares. */
 static void merge_moments(uint64_t count, double mean, double squares, uint64_t *words) {
-  const double old = accumulate_load(words + 1), difference = mean - old;
+  const double old = load_real(words + 1), difference = mean - old;
   if (count == 0) return;
   words[0] += count;
   const double merged = old + difference * ((double)count / (double)words[0]);
-  accumulate_store(words + 1, merged);
-  accumulate_store(words + 2, accumulate_load(words + 2) + squares + difference * (mean - merged) * (double)count);
+  store_real(words + 1, merged);
+  store_real(words + 2, load_real(words + 2) + squares + difference * (mean - merged) * (double)count);
 }
 
 static bool operand_is_null(const tsr_measure *m, const tsr_operand *o, uint64_t r) {
@@ -334,8 +328,7 @@ static void add_moments(const tsr_measure *m, const tsr_operand *o, uint64_t fro
 static void add_others(const tsr_measure *m, const tsr_operand *o, uint64_t from, uint64_t end, uint64_t *record) {
   for (uint64_t r = from; r < end; r++) {
     if (m->type != TSR_VALUE_NULL && operand_is_null(m, o, r)) continue;
-    if (m->type == TSR_VALUE_NUMBER)
-      accumulate_number(m, ((const double *)o->values)[r], o->whole && o->whole[r], record);
+    if (m->type == TSR_VALUE_NUMBER) add_number(m, ((const double *)o->values)[r], o->whole && o->whole[r], record);
     else if (m->type == TSR_VALUE_TEXT) add_text(m, (const tsr_text_value *)o->values + r, record);
     else record[m->count_at] += !o->nulls || !o->nulls[r];
   }
@@ -389,12 +382,12 @@ static int merge_extremes(const tsr_measure *m, uint64_t *to, const uint64_t *fr
     TSR_TRY(merge_text(to + low, from + low, first, 1, keep, error));
     return merge_text(to + high, from + high, first, -1, keep, error);
   case TSR_VALUE_NUMBER:
-    if (accumulate_load(from + low) < accumulate_load(to + low)) memcpy(to + low, from + low, 2 * sizeof *to);
-    if (accumulate_load(from + high) > accumulate_load(to + high)) memcpy(to + high, from + high, 2 * sizeof *to);
+    if (load_real(from + low) < load_real(to + low)) memcpy(to + low, from + low, 2 * sizeof *to);
+    if (load_real(from + high) > load_real(to + high)) memcpy(to + high, from + high, 2 * sizeof *to);
     return TSR_OK;
   case TSR_VALUE_REAL:
-    if (accumulate_load(from + low) < accumulate_load(to + low)) to[low] = from[low];
-    if (accumulate_load(from + high) > accumulate_load(to + high)) to[high] = from[high];
+    if (load_real(from + low) < load_real(to + low)) to[low] = from[low];
+    if (load_real(from + high) > load_real(to + high)) to[high] = from[high];
     return TSR_OK;
   case TSR_VALUE_UNSIGNED:
     to[low] = TSR_MIN(to[low], from[low]);
@@ -412,16 +405,15 @@ int tsr__measure_merge(const tsr_measure *measure, uint64_t *to, const uint64_t 
   const tsr_measure *m = measure;
   if (m->ends) TSR_TRY(merge_extremes(m, to, from, keep, error));
   const uint64_t *moments = from + m->moments_at;
-  if (m->moments)
-    merge_moments(moments[0], accumulate_load(moments + 1), accumulate_load(moments + 2), to + m->moments_at);
+  if (m->moments) merge_moments(moments[0], load_real(moments + 1), load_real(moments + 2), to + m->moments_at);
   to[m->count_at] += from[m->count_at];
   if (!m->sum) return TSR_OK;
   if (m->type == TSR_VALUE_REAL || m->type == TSR_VALUE_NUMBER) {
-    double sum = accumulate_load(to + m->sum_at), rest = accumulate_load(to + m->sum_at + 1);
-    add_real(&sum, &rest, accumulate_load(from + m->sum_at));
-    rest += accumulate_load(from + m->sum_at + 1);
-    accumulate_store(to + m->sum_at, sum);
-    accumulate_store(to + m->sum_at + 1, rest);
+    double sum = load_real(to + m->sum_at), rest = load_real(to + m->sum_at + 1);
+    add_real(&sum, &rest, load_real(from + m->sum_at));
+    rest += load_real(from + m->sum_at + 1);
+    store_real(to + m->sum_at, sum);
+    store_real(to + m->sum_at + 1, rest);
     if (m->type == TSR_VALUE_NUMBER) to[m->reals_at] += from[m->reals_at];
   } else {
     store_wide(to + m->sum_at, load_wide(to + m->sum_at) + load_wide(from + m->sum_at));
@@ -442,10 +434,10 @@ static void give_integer(int64_t integer, tsr_value_type type, tsr_value *value)
 
 static void give_extreme(const tsr_measure *m, const uint64_t *words, tsr_value *value) {
   switch (m->type) {
-  case TSR_VALUE_REAL: give_real(accumulate_load(words), value); break;
+  case TSR_VALUE_REAL: give_real(load_real(words), value); break;
   case TSR_VALUE_NUMBER:
-    if (words[1]) give_integer((int64_t)accumulate_load(words), TSR_VALUE_INTEGER, value);
-    else give_real(accumulate_load(words), value);
+    if (words[1]) give_integer((int64_t)load_real(words), TSR_VALUE_INTEGER, value);
+    else give_real(load_real(words), value);
     break;
   case TSR_VALUE_TEXT:
     *value = (tsr_value){.type = TSR_VALUE_TEXT};
@@ -460,7 +452,7 @@ static bool sums_reals(const tsr_measure *m) { return m->type == TSR_VALUE_REAL 
 
 static double real_total(const tsr_measure *m, const uint64_t *record) {
   if (!sums_reals(m)) return (double)load_wide(record + m->sum_at);
-  const double sum = accumulate_load(record + m->sum_at), exact = sum + accumulate_load(record + m->sum_at + 1);
+  const double sum = load_real(record + m->sum_at), exact = sum + load_real(record + m->sum_at + 1);
   return isfinite(exact) ? exact : sum; /* the rounding error of an infinite sum is NaN */
 }
 
@@ -472,7 +464,7 @@ static int give_sum(const tsr_measure *m, const uint64_t *record, tsr_value *val
     else give_real(total, value);
     return TSR_OK;
   }
-  const accumulate_wide sum = load_wide(record + m->sum_at);
+  const tsr_wide sum = load_wide(record + m->sum_at);
   if (sum > INT64_MAX || sum < INT64_MIN) return tsr__fail(error, TSR_ERROR, "integer overflow");
   give_integer((int64_t)sum, TSR_VALUE_INTEGER, value);
   return TSR_OK;
@@ -498,7 +490,7 @@ int tsr__measure_value(const tsr_measure *measure, tsr_aggregate_function functi
   case TSR_AGGREGATE_VARIANCE:
   case TSR_AGGREGATE_STDDEV:
     if (count > 1) {
-      const double variance = accumulate_load(record + measure->moments_at + 2) / (double)(count - 1);
+      const double variance = load_real(record + measure->moments_at + 2) / (double)(count - 1);
       give_real(function == TSR_AGGREGATE_STDDEV ? sqrt(variance) : variance, value);
     }
     break;

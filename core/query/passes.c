@@ -480,13 +480,13 @@ static uint64_t sorted_place(const double *sorted, uint64_t count, double value)
   return low;
 }
 
-static double percentile_of(const double *sorted, uint64_t count, double percent) {
+double tsr__percentile(const double *sorted, uint64_t step, uint64_t count, double percent) {
   if (count == 0) return NAN;
   const double place = percent * (double)(count - 1) / 100;
   const uint64_t below = TSR_MIN((uint64_t)place, count - 1), above = TSR_MIN(below + 1, count - 1);
-  const double low = sorted[below], high = sorted[above], part = place - (double)below;
+  const double low = sorted[below * step], high = sorted[above * step], part = place - (double)below;
   if (low == high || part <= 0) return low;
-  const double reach = high - low;
+  const double reach = high - low; /* may overflow a double */
   return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
 }
 
@@ -526,7 +526,7 @@ static int line_percentiles(const one_line *l, tsr_error *error) {
       TSR_TRY(tsr__cancelled_after(l->memory, moved, 0, error));
       moved = 0;
     }
-    *result = percentile_of(l->sorted, count, percent);
+    *result = tsr__percentile(l->sorted, 1, count, percent);
   }
   return TSR_OK;
 }

@@ -78,6 +78,10 @@ int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets
 /* Returns the type of argument * weight; NULL: there is none of one. OPAQUE: they have no product. */
 tsr_value_type tsr__pass_product(tsr_value_type argument, tsr_value_type weight);
 
+/* Returns a percentile, interpolated between two neighbours, of sorted values that are `step` doubles apart; NaN if
+ * there are none. */
+double tsr__percentile(const double *sorted, uint64_t step, uint64_t count, double percent);
+
 /* Chooses the cut of each frame of an axis. It depends on the frames before it alone. */
 void tsr__frames_cut(const tsr_window_frame *frames, uint64_t count, int64_t *cuts);
 

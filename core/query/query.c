@@ -24,6 +24,10 @@
 #include "read/reader.h"
 #include "array/array.h"
 
+#define QUERY_MEMORY (UINT64_C(1) << 30)
+#define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
+#define DOUBT_MAX    1e-10 /* tolerated relative error of a sum */
+
 /* ---- Medians and percentiles: pairs of a group and a value, sorted once ----------------------------------------- */
 
 typedef struct listed { /* an element of tsr_query_run.collected.lists */
@@ -38,7 +42,7 @@ static int compare_listed(const void *a, const void *b) {
 }
 
 /* Sorts the lists of values by group. */
-static int query_lists_sort(tsr_query_run *run, tsr_error *error) {
+static int sort_lists(tsr_query_run *run, tsr_error *error) {
   for (uint32_t m = 0; m < run->layout.measure_count; m++) {
     tsr_buffer *list = &run->collected.lists[m];
     if (list->size == 0) continue;
@@ -59,26 +63,15 @@ static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t grou
   return low;
 }
 
-/* Interpolates between two neighbours. Their difference may overflow a double. */
-static double between(double low, double high, double part) {
-  if (low == high || part <= 0) return low;
-  const double reach = high - low;
-  return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
-}
-
 /* Computes a percentile of a group's list. */
-static void query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
-                             tsr_value *value) {
+static void list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent, tsr_value *value) {
   const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
   const uint64_t count = run->collected.lists[measure].size / sizeof *list;
   const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   if (first == end) return;
-  const double place = percent * (double)(end - first - 1) / 100;
-  const uint64_t below = TSR_MIN((uint64_t)place, end - first - 1), above = TSR_MIN(below + 1, end - first - 1);
-  const double low = list[first + below].value, high = list[first + above].value, part = place - (double)below;
   value->type = TSR_VALUE_REAL;
-  value->as.real = between(low, high, part);
+  value->as.real = tsr__percentile(&list[first].value, sizeof *list / sizeof list->value, end - first, percent);
 }
 
 /* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
@@ -128,12 +121,8 @@ void tsr__collected_groups_release(collected_groups *collected) {
  * in row-major order.
  */
 
-enum {
-  AT_SEEN,
-  AT_BEST,
-  AT_BEST_SIZE,
-  AT_PLACE
-}; /* words of a record, from at->word on; the coordinates begin at AT_PLACE */
+/* Words of a record, from at->word on; the coordinates begin at AT_PLACE. */
+enum { AT_SEEN, AT_BEST, AT_BEST_SIZE, AT_PLACE };
 
 enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
 
@@ -154,7 +143,7 @@ static void at_share(tsr_query_run *run, query_at *at) {
 }
 
 /* Prepares the aggregates that are values in the row of an extreme, and assigns their words of a record. */
-static int query_at_make(tsr_query_run *run, tsr_error *error) {
+static int make_extremes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
     const tsr_query_aggregate *aggregate = &run->query.aggregates[a], *of;
     if (aggregate->function != TSR_AGGREGATE_AT) continue;
@@ -317,7 +306,7 @@ int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, co
 }
 
 /* Sets *value to the result for a group. */
-static void query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
+static void extremes_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
   const query_at *at = run->extremes.list;
   while (at->aggregate != aggregate) at++;
   const uint64_t *words = record + at->value_word;
@@ -348,7 +337,7 @@ struct query_cells {
 };
 
 /* Prepares a query that gives cells. */
-static int query_cells_make(tsr_query_run *run, tsr_error *error) {
+static int make_cells(tsr_query_run *run, tsr_error *error) {
   const uint64_t count = run->query.column_count;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(&run->memory, sizeof(query_cells) + count * sizeof(cells_column), &run->cells, error));
   run->cells->at = 0;
@@ -423,9 +412,6 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
     return 1;
   }
 }
-
-#define QUERY_MEMORY (UINT64_C(1) << 30)
-#define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
 
 /* ---- Expressions of the query ------------------------------------------------------------------------------------ */
 
@@ -520,7 +506,7 @@ static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
 
 /* Prepares key k. Returns true if it needs no expression: its numbers are given, or it is an integer dimension, or a
  * column of the rows that cells are paired with. */
-static bool query_plan_key(tsr_query_run *run, uint32_t k) {
+static bool plan_key(tsr_query_run *run, uint32_t k) {
   const tsr_query_key *given = &run->query.keys[k];
   const tsr_node *node = given->expression.nodes;
   query_key *key = &run->grouping.keys[k];
@@ -553,8 +539,7 @@ static int plan_expressions(tsr_query_run *run, tsr_error *error) {
                      TSR_QUERY_AGGREGATES, TSR_QUERY_COLUMNS);
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, most, &run->expressions.list, error));
   for (uint32_t k = 0; k < query->key_count; k++)
-    run->grouping.keys[k].value =
-        query_plan_key(run, k) ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
+    run->grouping.keys[k].value = plan_key(run, k) ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
   for (uint32_t a = 0; a < query->aggregate_count; a++) TSR_TRY(plan_aggregate(run, a, error));
   for (uint32_t a = 0; a < query->aggregate_count && !run->extremes.coordinates; a++)
     if (query->aggregates[a].function == TSR_AGGREGATE_AT) TSR_TRY(plan_coordinates(run, error));
@@ -585,7 +570,7 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
     run->layout.words = tsr__measure_place(measure, run->layout.words);
     run->layout.straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
   }
-  TSR_TRY(query_at_make(run, error));
+  TSR_TRY(make_extremes(run, error));
   run->layout.doubt_at = run->habits.stored_reals ? run->layout.words++ : QUERY_NO_WORD;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.blank, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.known, error));
@@ -813,7 +798,7 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   tsr__query_parts_release(run);
   tsr_reader_close(run->input.reader);
   run->input.reader = NULL;
-  TSR_TRY(query_lists_sort(run, error));
+  TSR_TRY(sort_lists(run, error));
   rc = list_groups(run, error);
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }
@@ -837,7 +822,7 @@ static int choose_schema(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-static int query_plan(tsr_query_run *run, tsr_error *error) {
+static int plan_query(tsr_query_run *run, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
   run->input.field_count = schema->dimension_count + schema->attribute_count;
   TSR_TRY(choose_schema(run, error));
@@ -853,13 +838,13 @@ static int query_plan(tsr_query_run *run, tsr_error *error) {
   return place_measures(run, error);
 }
 
-static int query_run(tsr_query_run *run, tsr_error *error) {
-  TSR_TRY(query_plan(run, error));
+static int run_query(tsr_query_run *run, tsr_error *error) {
+  TSR_TRY(plan_query(run, error));
   if (run->windows.given) TSR_TRY(tsr__query_windows_next(run, error));
   TSR_TRY(start_reader(run, error));
   if (!gives_groups(run)) {
     TSR_TRY(tsr__query_part_make(run, error));
-    return query_cells_make(run, error);
+    return make_cells(run, error);
   }
   TSR_TRY(tsr__query_keys_make(run, error));
   return run_groups(run, error);
@@ -876,12 +861,12 @@ static int open_once(tsr_snapshot *snapshot, const tsr_query *query, const query
   made->habits = *habits;
   made->grouping.no_plain_grid = no_plain_grid || query->windows; /* a grid has the coordinates of one reader */
   tsr__snapshot_hold(snapshot);
-  tsr__memory_init(&made->memory, &snapshot->array->memory, budget / 2,
-                   "memory_mb"); /* the reader has the other half */
+  /* the reader has the other half */
+  tsr__memory_init(&made->memory, &snapshot->array->memory, budget / 2, "memory_mb");
   tsr__arena_init(&made->arena, &made->memory);
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, habits->work, snapshot->array->path, 0);
-  const int rc = query_run(made, error);
+  const int rc = run_query(made, error);
   tsr_work_end(snapshot->array->environment, &work);
   *run = made;
   return rc;
@@ -892,7 +877,7 @@ int tsr__query_cells_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_q
 }
 
 /* Runs a query, as tsr_query_start does; a second time, without a grid for plain keys, if a coordinate was outside. */
-static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+static int open_query(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
                       tsr_error *error) {
   const int rc = open_once(snapshot, query, habits, false, run, error);
   if (rc >= 0 || !*run || !(*run)->grouping.outside) return rc;
@@ -902,7 +887,7 @@ static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const quer
 
 int tsr_query_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
+  return open_query(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }
 
 void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {
@@ -970,7 +955,7 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
   const uint32_t m = run->layout.measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
   if (asked->function == TSR_AGGREGATE_AT) {
-    query_at_value(run, aggregate, record, value);
+    extremes_value(run, aggregate, record, value);
     return TSR_OK;
   }
   if (m == ALL_ROWS) {
@@ -979,8 +964,7 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
     return TSR_OK;
   }
   if (asked->function == TSR_AGGREGATE_MEDIAN || asked->function == TSR_AGGREGATE_PERCENTILE) {
-    query_list_value(run, m, run->result.order[group], asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent,
-                     value);
+    list_value(run, m, run->result.order[group], asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent, value);
     return TSR_OK;
   }
   return tsr__measure_value(&run->layout.measures[m].measure, asked->function, record, value, error);
@@ -994,8 +978,6 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
  * without an error, and sums of reals may come from the statistics of tiles. Such a sum is an ordinary sum with
  * rounding errors; if the likely error may show in a result, everything is read again without statistics.
  */
-
-#define DOUBT_MAX 1e-10 /* tolerated relative error of a sum */
 
 enum { AGGREGATE_SUM_OF, AGGREGATE_LEAST, AGGREGATE_GREATEST, AGGREGATES_OF }; /* the aggregates of the query */
 
@@ -1084,11 +1066,11 @@ static int aggregate_run(tsr_aggregate *a, tsr_snapshot *snapshot, const tsr_agg
   tsr_query query;
   TSR_TRY(check_request(snapshot->schema, request, error));
   make_query(a, snapshot->schema, request, &query);
-  TSR_TRY(query_open(snapshot, &query, &habits, &a->run, error));
+  TSR_TRY(open_query(snapshot, &query, &habits, &a->run, error));
   if (query.read_all || !aggregate_is_doubtful(a)) return TSR_OK;
   tsr_query_close(a->run);
   query.read_all = true;
-  return query_open(snapshot, &query, &habits, &a->run, error);
+  return open_query(snapshot, &query, &habits, &a->run, error);
 }
 
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,

@@ -25,9 +25,8 @@
 #include "environment/environment.h"
 #include "log/log.h"
 
-#define GROUP_BYTES (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile, */
-#define GROUP_BYTES_SMALL                                                                                              \
-  (UINT64_C(512) << 10) /* or where small reads cost little: they stay in the processor's cache */
+#define GROUP_BYTES       (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile, and */
+#define GROUP_BYTES_SMALL (UINT64_C(512) << 10) /* where small reads cost little: so many stay in a processor's cache */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
 #define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a hint */
@@ -121,8 +120,8 @@ static bool goes_to_sink(const tsr_load *load, const tile_fetch *fetch, uint64_t
   return sink->once || load->array->uncached || !tsr__cache_takes(load->array->cache, cost);
 }
 
-/* Finds where the stored bytes of a fetch are and how to decode them, and charges the memory of the decoded tile. */
-static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
+/* Finds how to decode the tile of a fetch, and how many bytes of it are stored. */
+static int find_stored(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   tsr_fragment *fragment = fetch->request->fragment;
   const uint32_t slot = fetch->request->slot;
   const uint64_t number = fetch->request->number;
@@ -143,7 +142,15 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
       return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
     fetch->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
   }
-  uint64_t cost = cost_of(&fetch->format, s, number, fetch->source.cells);
+  return TSR_OK;
+}
+
+/* Prepares a fetch: decides whether its tile is decoded in full, in part or for a sink, and charges the memory that this
+ * takes. */
+static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
+  TSR_TRY(find_stored(load, fetch, error));
+  const tsr_slot *slot = &fetch->request->fragment->metadata.slots[fetch->request->slot];
+  uint64_t cost = cost_of(&fetch->format, slot, fetch->request->number, fetch->source.cells);
   const uint64_t reach = fetch->request->end - fetch->request->first;
   fetch->source.cut_end = 0;
   if (goes_to_sink(load, fetch, cost)) {

@@ -268,7 +268,7 @@ static bool shows_changes(const tsx_snapshot *snapshot, const tsx_transaction *c
 
 static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, const tsr_changed *changed, tsx_transaction *changes,
                          tsr_error *error) {
-  tsr_snapshot *base;
+  tsr_snapshot *base = NULL;
   int code = changed ? tsr_snapshot_changed(array->core, snapshot->schema, changed, snapshot->as_of, &base, error)
                      : tsr_snapshot_open(array->core, snapshot->schema, snapshot->since, snapshot->as_of, &base, error);
   if (code < 0 || !changes) {
