@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "environment/cache.h"
 #include "store_memory.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -112,7 +113,9 @@ static void test_options_are_taken(void **state) {
   assert_int_equal(array->threads, 3);
   assert_string_equal(tsr_array_path(array), "tiny");
   assert_null(tsr__array_key(array));
+  assert_int_equal(tsr__cache_limit(array->cache), 100);
   tsr_array_set_cache(array, 0);
+  assert_int_equal(tsr__cache_limit(array->cache), 0);
   tsr_environment_counters(environment, &counters);
   assert_int_equal(counters.files_opened, 1);
   assert_true(counters.bytes_read > 50);

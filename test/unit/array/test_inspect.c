@@ -79,6 +79,8 @@ static void test_sparse_fragments_are_described(void **state) {
   assert_int_equal(info.start, 6);
   assert_int_equal(info.end, 9);
   assert_int_equal(info.cells, 5);
+  assert_true(tsr_fragment_has(snapshot, 1, 2));
+  assert_false(tsr_fragment_has(snapshot, 2, 0));
   assert_int_equal(tsr_fragment_describe(snapshot, 2, &info, &error), TSR_RANGE);
   assert_int_equal(tsr_fragment_describe(snapshot, UINT64_MAX, &info, NULL), TSR_RANGE);
 }

@@ -264,6 +264,23 @@ static void test_prepared_commits_precede_merges_that_span_them(void **state) {
   tsr_snapshot_close(s);
 }
 
+/* The times of a merged fragment's sources tell what is older than the commit: if they are all there, they are shown. */
+static void test_sources_are_shown_around_a_prepared_commit(void **state) {
+  write_fragment("__10_10" U "_14", false, false, 0, 9);
+  write_fragment("__30_30" U "_14", false, false, 0, 9);
+  write_fragment("__10_30" U "_14", false, false, 0, 9);
+  tiny_text(store, "__commits/__10_30" U "_14.vac", "__fragments/__10_10" U "_14\n__fragments/__30_30" U "_14\n");
+  prepare("__20_20" U "_14");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20* 30-30 ");
+  uncommit("__30_30" U "_14");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "20-20* 10-30 ");
+  tiny_text(store, "__commits/__30_30" U "_14.wrt", "");
+  const tsr_schema *schema;
+  assert_int_equal(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error), TSR_OK);
+  ((tsr_schema *)schema)->allows_duplicates = true; /* all versions of a cell are shown, in any order */
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-30 20-20* ");
+}
+
 /* Cells that have times decide one by one. */
 static void test_prepared_commits_keep_their_place_beside_times_of_cells(void **state) {
   write_fragment("__10_30" U "_22", false, true, 0, 9);
@@ -438,7 +455,8 @@ static void test_missing_fragment_is_corrupt(void **state) {
   tsr_snapshot *s;
   commit("__10_10" U "_22");
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_CORRUPT);
-  if (!strstr(error.message, "__10_10" U "_22")) fail_msg("%s", error.message);
+  if (!strstr(error.message, "__10_10" U "_22") || strncmp(error.message, "array tiny: ", 12) != 0)
+    fail_msg("%s", error.message);
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, 9, &s, &error), TSR_OK); /* not in view, not looked for */
   tsr_snapshot_close(s);
   uncommit("__10_10" U "_22");
@@ -526,6 +544,21 @@ static void test_misplaced_footers_are_not_used(void **state) {
   tsr__buffer_release(&footers);
 }
 
+static void test_a_frozen_array_shows_nothing_new(void **state) {
+  write_fragment("__10_10" U "_22", false, false, 0, 9);
+  assert_int_equal(tsr_array_freeze(array, true, &error), TSR_OK);
+  const uint64_t frozen = array->log.frozen;
+  assert_true(frozen > 0);
+  write_fragment("__20_20" U "_22", false, false, 0, 9);
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 ");
+  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  assert_int_equal(tsr_array_freeze(array, true, &error), TSR_OK); /* it stays at the first time */
+  assert_int_equal(array->log.frozen, frozen);
+  assert_int_equal(tsr_array_freeze(array, false, &error), TSR_OK);
+  assert_int_equal(array->log.frozen, 0);
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 ");
+}
+
 static bool stop(void *argument) { return true; }
 
 static void test_host_cancels(void **state) {
@@ -576,6 +609,7 @@ int main(void) {
       cmocka_unit_test(test_hulls_of_intervals),
       cmocka_unit_test(test_merges_that_span_a_commit),
       cmocka_unit_test_setup_teardown(test_prepared_commits_precede_merges_that_span_them, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_sources_are_shown_around_a_prepared_commit, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_prepared_commits_keep_their_place_beside_times_of_cells, setup_sparse,
                                       teardown),
       cmocka_unit_test_setup_teardown(test_fields_map_to_slots, setup_sparse, teardown),
@@ -586,6 +620,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_vacuum_meanwhile_is_survived, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_consolidated_footers_save_files, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_misplaced_footers_are_not_used, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_a_frozen_array_shows_nothing_new, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_host_cancels, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup_sparse, teardown),
   };

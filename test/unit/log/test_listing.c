@@ -59,6 +59,21 @@ static void test_order_of_equal_times(void **state) {
   assert_string_equal(array->log.listing->fragments.items[0].parsed.uuid, "a0000000000000000000000000000000");
 }
 
+/* The latest time of a commit, of whatever kind: the next one must be later. What is in the future is none. */
+static void test_newest_commit(void **state) {
+  tiny_text(store, "__commits/__4102444800000_4102444800000" U "_22.wrt", "");
+  tiny_text(store, "__commits/__3_30" U "_22.wrt", "");
+  assert_int_equal(list(), TSR_OK);
+  assert_int_equal(array->log.listing->newest, 30);
+  tiny_put_delete(store, "__commits/__40_40" U "_22.del", "a");
+  assert_int_equal(list(), TSR_OK);
+  assert_int_equal(array->log.listing->newest, 40);
+  tiny_text(store, "__commits/__3_50" U "_22.con", "__commits/__3_30" U "_22.wrt\n");
+  tiny_text(store, "__commits/x.con", "__commits/__60_60" U "_22.wrt\n"); /* its own name has no time */
+  assert_int_equal(list(), TSR_OK);
+  assert_int_equal(array->log.listing->newest, 50);
+}
+
 static void test_con_and_ign_files(void **state) {
   tsr_buffer b = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
   tiny_condition(&tile, "a");
@@ -253,8 +268,10 @@ static void test_only_needed_directories_are_checked(void **state) {
   /* a new schema, which has not been decoded: it may be one of the old layout */
   const tsr_schema *schema;
   tiny_schema(store, "__schema/__9_9" U, false, 1, a_only);
-  looked();
+  assert_int_equal(tsr__log_list(&array->log, false, false, &error), TSR_OK);
   assert_int_equal(array->log.listing->schemas.count, 2);
+  assert_true(array->log.listing->complete); /* commits that were listed are not forgotten */
+  looked();
   assert_string_equal(looked(), "1110 1-1 2-2 ");
   tiny_text(store, "__4_4" U "_11.ok", "");
   tiny_text(store, "__4_4" U "_11/a.tdb", "");
@@ -300,12 +317,20 @@ static void test_additions_extend_the_listing(void **state) {
   assert_int_equal(array->log.listing->newest, 3);
   assert_string_equal(fragments(), "1-1 2-2 3-3 ");
   assert_int_equal(readings(), before + 1);
+  array->log.listing->moment.stamps[TSR_IN_COMMITS].known = false; /* a change that added nothing */
+  assert_int_equal(list(), TSR_OK);
+  assert_int_equal(readings(), before + 2);
+  assert_int_equal(array->log.listing->generation, generation + 1); /* snapshots of it stay */
 
-  /* an error leaves a listing that is renewed */
+  /* an error leaves a listing that is renewed, whether the bad name comes before others or behind them */
   tiny_text(store, "__commits/__4_4" U "_22.wrt", "");
-  tiny_text(store, "__commits/x.wrt", "");
-  assert_int_equal(list(), TSR_CORRUPT);
-  assert_int_equal(tsr__store_remove(store, "__commits/x.wrt", NULL), TSR_OK);
+  static const char *const bad[] = {"__commits/A.wrt", "__commits/x.wrt"};
+  for (int i = 0; i < 2; i++) {
+    tiny_text(store, bad[i], "");
+    assert_int_equal(list(), TSR_CORRUPT);
+    assert_int_equal(list(), TSR_CORRUPT);
+    assert_int_equal(tsr__store_remove(store, bad[i], NULL), TSR_OK);
+  }
   assert_string_equal(fragments(), "1-1 2-2 3-3 4-4 ");
 
   /* whatever else changes, the array is listed as a whole */
@@ -508,6 +533,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_empty_array, setup, teardown),
       cmocka_unit_test_setup_teardown(test_names_in_commits, setup, teardown),
       cmocka_unit_test_setup_teardown(test_order_of_equal_times, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_newest_commit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_con_and_ign_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_names_in_the_arrays_directory, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bad_names_are_corrupt, setup, teardown),

@@ -142,12 +142,33 @@ static void test_committed_fragment_counts(void **state) {
   mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7" U "_22");
   assert_string_equal(fragments(), "5 ");
   assert_true(asked > 0);
+  const uint64_t generation = array->log.listing->generation;
+  assert_string_equal(fragments(), "5 "); /* the host is asked again, and nothing is listed */
+  assert_int_equal(array->log.listing->generation, generation);
   counts = commit; /* no directory changes */
   assert_string_equal(fragments(), "5 7 ");
   asked = 0;
   assert_string_equal(fragments(), "5 7 ");
   tiny_text(store, commit, "");
   assert_string_equal(fragments(), "5 7 ");
+}
+
+/* A commit of which recovery has published what is left counts no more, also if nothing was left. */
+static void test_commit_that_was_published_late_counts_no_more(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.wrt", late[] = "__commits/__9_9" U "_22.con";
+  tsr_late record = {.dropped = 5, .total = 5};
+  tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
+  mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7" U "_22");
+  counts = commit;
+  assert_string_equal(fragments(), "7 ");
+  assert_int_equal(tsr__late_write(store, commit, &record, &error), TSR_OK);
+  assert_string_equal(fragments(), "");
+  assert_int_equal(tsr__late_remove(store, commit, &error), TSR_OK);
+  memcpy(record.commit, late, sizeof late);
+  assert_int_equal(tsr__late_write(store, commit, &record, &error), TSR_OK);
+  assert_string_equal(fragments(), "7 "); /* the other one is not there yet */
+  tiny_text(store, late, "__commits/__9_9" U "_22.wrt\n");
+  assert_string_equal(fragments(), "9 ");
 }
 
 /* If the host fails to say whether a commit counts, the listing fails, too. */
@@ -354,6 +375,10 @@ static void test_marker_without_an_owner_is_left(void **state) {
     assert_false(pending.locked);
     assert_true(*pending.file);
   }
+  tiny_text(store, marker, "__commits/__7_7" U "_22.wrt\n__7_7" U "_22\n\nowner me unlocked here\n/a.db\n");
+  assert_int_equal(tsr__prepared_read(store, marker, &arena, &pending, &error), 1);
+  assert_string_equal(pending.owner, "me");
+  assert_false(pending.locked);
   tsr__arena_release(&arena);
 }
 
@@ -597,6 +622,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_paths_of_markers_and_staged_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_markers_are_written_and_read, setup, teardown),
       cmocka_unit_test_setup_teardown(test_committed_fragment_counts, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_commit_that_was_published_late_counts_no_more, setup, teardown),
       cmocka_unit_test_setup_teardown(test_hosts_error_is_passed_on, setup, teardown),
       cmocka_unit_test_setup_teardown(test_committed_con_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_two_processes_publish_one_commit, setup, teardown),
