@@ -455,7 +455,7 @@ def test_soma_columns():
     db.value("SELECT tessera_detach(?)", (path,))
     three = corpus("soma/three")
     same((attach(db, three, measurement="ADT"), names(db)), (6, ["X_data", "X_raw", "obs", "obsm_pca", "obsp_distances", "var"]))
-    check_contains(db.error("SELECT tessera_attach(?, '{\"measurement\":\"nothing\"}')", (three,)).text, "has no measurement nothing")
+    check_contains(db.error("SELECT tessera_attach(?, '{\"measurement\":\"nothing\"}')", (three,)).text, "has no measurement nothing (it has ADT, HTO, RNA)")
     db.value("SELECT tessera_detach(?)", (three,))
     same((attach(db, path + "/ms/RNA", prefix="m_"), names(db)), (5, ["m_X", "m_X_data", "m_obsm_pca", "m_obsp_distances", "m_var"]))   # without obs
     same(db.value("SELECT count(*) FROM m_X WHERE var_id = 'RNA-g3'"), db.value("SELECT count(*) FROM m_X WHERE var_joinid = 3"))
