@@ -345,6 +345,21 @@ static int cf_columns(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
   return set_options(table, renamed, sqlite3_str_new(NULL), any ? "group" : NULL, error);
 }
 
+/* Notes which variables are packed among those that declare labels themselves, as Dataset.to_tessera writes them. */
+static int cf_note_packed(tsx_attachment *all, tsr_error *error) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    tsx_attach_table *table = &all->tables[i];
+    const tsr_schema *schema;
+    if (table->missing) continue;
+    TSX_TRY(schema_of(all, table, &schema, error));
+    if (schema->label_count == 0) continue;
+    const int packed = cf_is_packed(all, table, error);
+    if (packed < 0) return packed;
+    if (packed) table->semantics = "packed";
+  }
+  return TSR_OK;
+}
+
 static int cf_apply(tsx_attachment *all, tsr_error *error) {
   for (uint32_t i = 0; i < all->count; i++)
     if (!all->tables[i].missing) TSX_TRY(cf_columns(all, &all->tables[i], error));
@@ -477,6 +492,7 @@ int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {
     if (code > 0) all->layout = TSX_LAYOUT_SOMA;
     if (code == 0 && !alone && (code = vcf_is(all, error)) > 0) all->layout = TSX_LAYOUT_VCF;
     if (code == 0 && !alone && (code = cf_is(all, error)) > 0) all->layout = TSX_LAYOUT_CF;
+    if (code == 0 && !alone) code = cf_note_packed(all, error);
     if (code < 0) return code;
   }
   if (all->options->measurement && all->layout != TSX_LAYOUT_SOMA)

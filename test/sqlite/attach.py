@@ -415,6 +415,19 @@ def test_cf():
     db.close()
 
 
+def test_cf_of_labels():
+    """Variables that declare labels themselves need no layout; those that are packed are marked, too."""
+    db, root = Database(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "cf")
+    group(db, root)
+    for name in ("t2m", "rain"):
+        array(db, f"{root}/{name}", None, "kind=dense, lat_index INT32 DIMENSION(0, 3, 4) LABEL lat FLOAT64, v INT16")
+        db.query(f"SELECT tessera_add_member({literal(root)}, {literal(root + '/' + name)}, {literal(name)})")
+    db.query(f"SELECT tessera_set_metadata({literal(root + '/rain')}, '__tiledb_attr.v.add_offset', 5)")
+    same(attach(db, root), 2)
+    same(db.query("SELECT name, semantics FROM tessera_attached ORDER BY 1"), [("rain", "packed"), ("t2m", "plain")])
+    db.close()
+
+
 def grouped(rows):
     return sorted((t, n, round(s, 3)) for t, n, s in rows)
 
