@@ -116,17 +116,46 @@ static bool soma_is_alone(const tsx_attachment *all, const char *measurement) {
   return true;
 }
 
+#define MEASUREMENTS_SHOWN 10
+
+/* Refuses a measurement that the group lacks, and names those that it has. The tables are in the order of their members. */
+static int soma_refuse(const tsx_attachment *all, tsr_error *error) {
+  sqlite3_str *names = sqlite3_str_new(NULL);
+  const char *last = NULL;
+  size_t last_size = 0;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < all->count; i++) {
+    const bool inside = !strncmp(all->tables[i].member, "ms/", 3);
+    const char *name = all->tables[i].member + (inside ? 3 : 0);
+    const size_t size = strcspn(name, "/");
+    if (!inside || (last && size == last_size && !memcmp(last, name, size)) || count++ >= MEASUREMENTS_SHOWN) continue;
+    last = name;
+    last_size = size;
+    sqlite3_str_appendf(names, "%s%.*s", count > 1 ? ", " : "", (int)size, name);
+  }
+  char *text = sqlite3_str_finish(names);
+  const int code = tsx_fail(error, TSR_ERROR, "%s has no measurement %s (it has %s)", all->root,
+                            all->options->measurement, text ? text : "none");
+  sqlite3_free(text);
+  return code;
+}
+
 /* Drops the tables of other measurements than the option's. */
 static int soma_choose(tsx_attachment *all, tsr_error *error) {
   const char *measurement = all->options->measurement;
-  uint32_t kept = 0, found = 0;
+  uint32_t kept = 0;
+  bool found = false;
   if (!measurement) return TSR_OK;
   const size_t size = strlen(measurement);
+  for (uint32_t i = 0; i < all->count && !found; i++) {
+    const char *member = all->tables[i].member;
+    found = !strncmp(member, "ms/", 3) && !strncmp(member + 3, measurement, size) && member[3 + size] == '/';
+  }
+  if (!found) return soma_refuse(all, error);
   for (uint32_t i = 0; i < all->count; i++) {
     tsx_attach_table *table = &all->tables[i];
     const bool inside = !strncmp(table->member, "ms/", 3);
     const bool own = inside && !strncmp(table->member + 3, measurement, size) && table->member[3 + size] == '/';
-    found += own;
     if (!inside || own) {
       all->tables[kept++] = *table;
       continue;
@@ -137,7 +166,7 @@ static int soma_choose(tsx_attachment *all, tsr_error *error) {
     tsx_array_release(all->connection, table->array);
   }
   all->count = kept;
-  return found ? TSR_OK : tsx_fail(error, TSR_ERROR, "%s has no measurement %s", all->root, measurement);
+  return TSR_OK;
 }
 
 typedef enum soma_axis { AXIS_NONE, AXIS_OBS, AXIS_VAR, AXIS_COMPONENT } soma_axis;
@@ -316,6 +345,21 @@ static int cf_columns(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
   return set_options(table, renamed, sqlite3_str_new(NULL), any ? "group" : NULL, error);
 }
 
+/* Notes which variables are packed among those that declare labels themselves, as Dataset.to_tessera writes them. */
+static int cf_note_packed(tsx_attachment *all, tsr_error *error) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    tsx_attach_table *table = &all->tables[i];
+    const tsr_schema *schema;
+    if (table->missing) continue;
+    TSX_TRY(schema_of(all, table, &schema, error));
+    if (schema->label_count == 0) continue;
+    const int packed = cf_is_packed(all, table, error);
+    if (packed < 0) return packed;
+    if (packed) table->semantics = "packed";
+  }
+  return TSR_OK;
+}
+
 static int cf_apply(tsx_attachment *all, tsr_error *error) {
   for (uint32_t i = 0; i < all->count; i++)
     if (!all->tables[i].missing) TSX_TRY(cf_columns(all, &all->tables[i], error));
@@ -448,6 +492,7 @@ int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {
     if (code > 0) all->layout = TSX_LAYOUT_SOMA;
     if (code == 0 && !alone && (code = vcf_is(all, error)) > 0) all->layout = TSX_LAYOUT_VCF;
     if (code == 0 && !alone && (code = cf_is(all, error)) > 0) all->layout = TSX_LAYOUT_CF;
+    if (code == 0 && !alone) code = cf_note_packed(all, error);
     if (code < 0) return code;
   }
   if (all->options->measurement && all->layout != TSX_LAYOUT_SOMA)

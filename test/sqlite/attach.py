@@ -415,6 +415,19 @@ def test_cf():
     db.close()
 
 
+def test_cf_of_labels():
+    """Variables that declare labels themselves need no layout; those that are packed are marked, too."""
+    db, root = Database(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "cf")
+    group(db, root)
+    for name in ("t2m", "rain"):
+        array(db, f"{root}/{name}", None, "kind=dense, lat_index INT32 DIMENSION(0, 3, 4) LABEL lat FLOAT64, v INT16")
+        db.query(f"SELECT tessera_add_member({literal(root)}, {literal(root + '/' + name)}, {literal(name)})")
+    db.query(f"SELECT tessera_set_metadata({literal(root + '/rain')}, '__tiledb_attr.v.add_offset', 5)")
+    same(attach(db, root), 2)
+    same(db.query("SELECT name, semantics FROM tessera_attached ORDER BY 1"), [("rain", "packed"), ("t2m", "plain")])
+    db.close()
+
+
 def grouped(rows):
     return sorted((t, n, round(s, 3)) for t, n, s in rows)
 
@@ -455,7 +468,7 @@ def test_soma_columns():
     db.value("SELECT tessera_detach(?)", (path,))
     three = corpus("soma/three")
     same((attach(db, three, measurement="ADT"), names(db)), (6, ["X_data", "X_raw", "obs", "obsm_pca", "obsp_distances", "var"]))
-    check_contains(db.error("SELECT tessera_attach(?, '{\"measurement\":\"nothing\"}')", (three,)).text, "has no measurement nothing")
+    check_contains(db.error("SELECT tessera_attach(?, '{\"measurement\":\"nothing\"}')", (three,)).text, "has no measurement nothing (it has ADT, HTO, RNA)")
     db.value("SELECT tessera_detach(?)", (three,))
     same((attach(db, path + "/ms/RNA", prefix="m_"), names(db)), (5, ["m_X", "m_X_data", "m_obsm_pca", "m_obsp_distances", "m_var"]))   # without obs
     same(db.value("SELECT count(*) FROM m_X WHERE var_id = 'RNA-g3'"), db.value("SELECT count(*) FROM m_X WHERE var_joinid = 3"))
