@@ -530,10 +530,16 @@ int tsr__ingest_check_box(const tsr_ingest_kept *c, const uint8_t in[8], tsr_err
   return tsr__check_coordinates(&schema, 0, &column, NULL, 1, error);
 }
 
+/* The bytes of the current row's value. The first text has none if it is empty, and then the buffer may have none. */
+static const uint8_t *growing_value(const tsr_ingest_kept *c) {
+  static const uint8_t none[8];
+  return c->growing.values.data ? c->growing.values.data + c->growing.before : none;
+}
+
 /* Fails if the array's label lacks the value of the current row. */
 static int check_known(const tsr_ingest_kept *c, tsr_error *error) {
   const bool text = c->class == TSR_INGEST_TEXTS;
-  const uint8_t *bytes = c->growing.values.data + c->growing.before;
+  const uint8_t *bytes = growing_value(c);
   uint8_t value[8], coordinate[8];
   uint64_t word;
   if (!text) {
@@ -551,13 +557,12 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
   if (c->growing.is_set) {
     double real;
     if (c->is_dimension && c->class == TSR_INGEST_REALS) {
-      memcpy(&real, c->growing.values.data + c->growing.before, 8);
+      memcpy(&real, growing_value(c), 8);
       if (isnan(real))
         return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
     if (c->given->label) TSR_TRY(check_known(c, error));
-    else if (c->is_dimension && !c->given->label_of)
-      TSR_TRY(tsr__ingest_check_box(c, c->growing.values.data + c->growing.before, error));
+    else if (c->is_dimension && !c->given->label_of) TSR_TRY(tsr__ingest_check_box(c, growing_value(c), error));
     return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
   if (c->is_dimension || c->given->not_null || c->given->refuses_null) return refuse_null(c, error);

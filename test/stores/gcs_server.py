@@ -189,6 +189,10 @@ class GcsClient:
                 return {"Contents": found}
             more = {"continuation-token": xml.sax.saxutils.unescape(after[1])}
 
+    def list_multipart_uploads(self, Bucket, Prefix=""):
+        text = self.ask("GET", f"/{Bucket}?{urllib.parse.urlencode({'prefix': Prefix, 'uploads': ''})}").decode()
+        return {"Uploads": [{"Key": xml.sax.saxutils.unescape(key)} for key in re.findall(r"<Upload><Key>([^<]*)<", text)]}
+
     def get_paginator(self, _):
         client = self
 
