@@ -44,8 +44,7 @@ html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 # The page of the demo is a part of the site if `./run browser` has built its package and its database. Then the examples of the manual have
 # buttons that run them, and the site must be served over HTTP for that.
 LIVE = os.path.join(ROOT, "build", "browser", "site")
-html_js_files = ["site.js"]
-html_js_files += ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
+html_js_files = ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
@@ -158,7 +157,8 @@ def add_navigation(app, document, source):
 
 
 def describe(app, page, template, context, tree):
-    """Tells search engines, and programs that show a preview of a link, what a page is about: its first paragraph."""
+    """Tells search engines, and programs that show a preview of a link, what a page is about: its first paragraph. Adds site.js in the head, where it
+    can delay the first rendering until there are tabs, so that nothing moves afterwards."""
     first = next((p.astext() for p in tree.findall(nodes.paragraph) if len(p.astext()) > 40), project) if tree else project
     text = html.escape(" ".join(first.split())[:200], quote=True)
     title = html.escape(context.get("title") or project, quote=True)
@@ -168,6 +168,7 @@ def describe(app, page, template, context, tree):
         f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{image}">\n<meta name="twitter:card" content="summary_large_image">\n')
     if SITE:
         context["metatags"] += f'<meta property="og:url" content="{SITE}{app.builder.get_target_uri(page)}">\n' + (f'<base href="{SITE}">\n' if page == "404" else "")
+    context["metatags"] += f'<script defer blocking="render" src="{context["pathto"]("_static/site.js", 1)}"></script>\n'
 
 
 def size_of(path):
