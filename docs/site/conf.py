@@ -44,8 +44,7 @@ html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 # The page of the demo is a part of the site if `./run browser` has built its package and its database. Then the examples of the manual have
 # buttons that run them, and the site must be served over HTTP for that.
 LIVE = os.path.join(ROOT, "build", "browser", "site")
-html_js_files = ["site.js"]
-html_js_files += ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
+html_js_files = ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
@@ -74,7 +73,7 @@ NAVIGATION = [
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.replace('-', ' ').capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "comparing", "groups", "plain-sql", "python",
+        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "comparing", "groups", "plain-sql", "python", "python-classes",
         "functions", "time", "writing", "transactions", "maintenance", "buckets", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
     "docs/reference/functions": [f"{title} <docs/reference/functions/{page}>" for title, page in (
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
@@ -122,12 +121,15 @@ def signature(node):
     return re.sub(r"^self(, )?", "", words)
 
 
-def python_reference():
-    """The docstrings of the Python package as Markdown: what tessera.__all__ names, in the order of the modules."""
+CLASSES = ("Array", "Result")  # which have a page of their own
+
+
+def python_reference(classes):
+    """The docstrings of the Python package as Markdown: what tessera.__all__ names, in the order of the modules; of CLASSES, or of all others."""
     with open(os.path.join(PACKAGE, "__init__.py"), encoding="utf-8") as f:
         package = ast.parse(f.read())
     listed = next(ast.literal_eval(node.value) for node in package.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
-    lines, errors, unseen = [], ["## Errors", "| class | when |", "|---|---|"], set(listed)
+    lines, errors, unseen = [], [], set(listed)
     for module in ("loading", "making", "arrays", "results", "errors"):
         with open(os.path.join(PACKAGE, module + ".py"), encoding="utf-8") as f:
             nodes_of = {node.name: node for node in ast.parse(f.read()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -135,6 +137,8 @@ def python_reference():
             node = nodes_of[name]
             unseen.remove(name)
             text = ast.get_docstring(node) or ""
+            if (name in CLASSES) != classes:
+                continue
             if module == "errors":
                 errors.append(f"| `tessera.{name}` | {' '.join(text.split())} |")
                 continue
@@ -142,15 +146,16 @@ def python_reference():
             for method in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
                     is_property = any(getattr(d, "id", getattr(d, "attr", "")) in ("property", "cached_property") for d in method.decorator_list)
-                    call = f"{name}.{method.name}" + ("" if is_property else f"({signature(method)})")
-                    lines += [f"### {name}.{method.name}", f"```python\n{call}\n```", ast.get_docstring(method)]
+                    call = [] if is_property else [f"```python\n{name}.{method.name}({signature(method)})\n```"]
+                    lines += [f"### {name}.{method.name}", *call, ast.get_docstring(method)]
     assert not unseen, f"docstrings of {unseen} were not found"
-    return "\n\n" + "\n\n".join(lines) + "\n\n" + errors[0] + "\n\n" + "\n".join(errors[1:]) + "\n"
+    table = "\n".join(["\n\n## Errors\n", "| class | when |", "|---|---|", *errors]) if errors else ""
+    return "\n\n" + "\n\n".join(lines) + table + "\n"
 
 
 def add_navigation(app, document, source):
-    if document == "docs/reference/python":
-        source[0] += python_reference()
+    if document in ("docs/reference/python", "docs/reference/python-classes"):
+        source[0] += python_reference(document.endswith("classes"))
     if document == root_doc:
         source[0] += "".join(toctree(caption, pages) for caption, pages in NAVIGATION)
     elif document in BELOW:
@@ -158,7 +163,8 @@ def add_navigation(app, document, source):
 
 
 def describe(app, page, template, context, tree):
-    """Tells search engines, and programs that show a preview of a link, what a page is about: its first paragraph."""
+    """Tells search engines, and programs that show a preview of a link, what a page is about: its first paragraph. Adds site.js in the head, where it
+    can delay the first rendering until there are tabs, so that nothing moves afterwards."""
     first = next((p.astext() for p in tree.findall(nodes.paragraph) if len(p.astext()) > 40), project) if tree else project
     text = html.escape(" ".join(first.split())[:200], quote=True)
     title = html.escape(context.get("title") or project, quote=True)
@@ -168,6 +174,7 @@ def describe(app, page, template, context, tree):
         f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{image}">\n<meta name="twitter:card" content="summary_large_image">\n')
     if SITE:
         context["metatags"] += f'<meta property="og:url" content="{SITE}{app.builder.get_target_uri(page)}">\n' + (f'<base href="{SITE}">\n' if page == "404" else "")
+    context["metatags"] += f'<script defer blocking="render" src="{context["pathto"]("_static/site.js", 1)}"></script>\n'
 
 
 def size_of(path):

@@ -25,6 +25,11 @@ WIDTHS = {"desktop": (1280, 900, False), "phone": (390, 844, True)}
 QUERY = "tessera_png"
 SERVED = "docs/browser/index.html" # the page of the demo
 READY = "document.documentElement.dataset.opened !== undefined"
+# Pictures that the page loads when they come into view are loaded now.
+LOAD = """Promise.all([...document.images].map((image) => {
+  image.loading = 'eager';
+  return image.complete || new Promise((resolve) => { image.onload = image.onerror = resolve; });
+})).then(() => true)"""
 LOOK = """(() => ({
   width: document.documentElement.scrollWidth,
   wide: [...document.querySelectorAll('article *')].filter(e => e.getBoundingClientRect().right > %d && !e.closest('.table-wrapper, pre'))
@@ -179,6 +184,7 @@ def check(browser, site, folder=None, wanted=()):
             browser.open(f"{address}/{name}" if name == SERVED else path.as_uri(), kind)
             if name == SERVED and not wait(browser, READY):
                 faults.append(f"{name}: {kind}: the database does not open")
+            browser.evaluate(LOAD)
             look = browser.evaluate(LOOK % width)
             faults += [f"{name}: {kind}: {message}" for message in browser.messages()]
             faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]

@@ -171,11 +171,9 @@
     (picture.closest("p") ?? picture).after(button);
   }
 
-  document.addEventListener("DOMContentLoaded", () => {
-    for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.setAttribute("aria-level", 2);
-    sectionTabs();
-    findTabs();
-    search();
-    offerDemo();
-  });
+  for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.setAttribute("aria-level", 2);
+  sectionTabs();
+  findTabs();
+  search();
+  offerDemo();
 })();

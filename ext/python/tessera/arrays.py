@@ -176,10 +176,10 @@ def _read_only(file):
 
 
 def configure(scope, **options):
-    """Declares how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1"),
+    """Sets how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1"),
     configure("azure://climate", account="weather", sas="..."), configure("gcs://climate", provider="profile").
 
-    Options are those of tessera_configure. They hold for this process; pickled Arrays take no keys along.
+    Options are those of tessera_configure. They hold for this process; a pickled Array does not contain them.
     """
     text = json.dumps(options)
     with plain_errors(scope):
@@ -389,7 +389,7 @@ def _pointer(capsule, name):
 
 
 class Stream:
-    """Something that gives Arrow streams, each one the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
+    """An object that exports Arrow streams, each with the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
 
     def _stream(self):
         """Returns the functions of the extension, and a new stream."""
@@ -427,7 +427,7 @@ class Array(Stream):
         a = tessera.open("data/weather")
         pyarrow.table(a.sel(day=("2024-06-01", "2024-06-30")).select("day", "temp"))
 
-    It shows the array as it was when it was opened, or when it was last written to by write(): two reads agree, whatever others write.
+    It shows the array as it was when you opened it, or last wrote to it with write(): two reads agree, whatever others write.
     """
 
     def __init__(self, connection, path, box=None, options=None, state=None):
@@ -450,7 +450,7 @@ class Array(Stream):
 
     @property
     def connection(self):
-        """The connection that was given to open(); otherwise that of this thread."""
+        """The connection that was passed to open(), or else that of this thread."""
         return self._connection or _connect(self._state.get("database"))
 
     def _rows(self, statement, *values):
@@ -507,7 +507,7 @@ class Array(Stream):
         return f"array {self.path} has no {what} {name!r} (it has {'; '.join(known) or 'none'})"
 
     def check_names(self):
-        """Fails if sel(), select(), where() or order() were given a name that the array does not have: the message lists those that it has."""
+        """Raises an error if sel(), select(), where() or order() got a name that the array does not have. The message lists the names that exist."""
         fields = {name: role for role, name in self._about("role, name", "tessera_schema")}
         told = [("dimension or label", name, ("dimension", "label")) for name in self._box]
         told += [("column", name, ("dimension", "label", "attribute")) for name in self._options.get("columns", ())]
@@ -559,25 +559,25 @@ class Array(Stream):
         return self._about("kind", "tessera_array")[0][0]
 
     def categories(self, attribute: str) -> list:
-        """The labels of an enumeration, in the order of their codes."""
+        """The values of an enumeration, in the order of their codes."""
         times = self._times()
         return [label for label, in self._rows("SELECT label FROM tessera_enumeration(?, ?, ?, ?, ?, ?) ORDER BY code", self.path, attribute,
                                                *(times.get(name) for name in _LAST))]
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the array. Several numbers of one key are a list."""
+        """The metadata of the array. If a key has several numbers, they are a list."""
         return {key: json.loads(value) if num != 1 and isinstance(value, str) and value.startswith("[") and kind not in ("UTF8", "ASCII", "CHAR") else value
                 for key, kind, num, value in self._about("key, datatype, num, value", "tessera_metadata")}
 
     @property
     def bounds(self) -> dict[str, tuple]:
-        """The lowest and the highest coordinate of each dimension that was written; empty if nothing was."""
+        """The lowest and highest coordinate of each dimension that has been written; empty if nothing has been."""
         return {name: tuple(ends) for name, ends in json.loads(self._about("non_empty_domain", "tessera_array")[0][0] or "{}").items()}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The cells along each dimension, from the lowest to the highest that was written; of the box, if sel() gave one."""
+        """The number of cells along each dimension, from the lowest to the highest that was written, or of the box that sel() set."""
         if self._has_lists():
             axis, parts = self._along()
             shapes = [part.shape for part in parts]
@@ -657,23 +657,23 @@ class Array(Stream):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all files of all fragments."""
+        """The size of all files of all fragments, in bytes."""
         return self._about("bytes", "tessera_array")[0][0]
 
     def _with(self, **options):
         return Array(self._connection, self.path, self._box, {**self._options, **options}, self._state)
 
     def select(self, *columns: str) -> Array:
-        """These columns only, in this order."""
+        """Only these columns, in this order."""
         return self._with(columns=list(columns))
 
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
-        """Cells whose coordinates are a value, one of a list, or lie between two ends, both inclusive: day="2024-06-01", x=[1, 5, 9], y=(10, 20),
+        """Cells whose coordinates are a value, are in a list, or are between two ends, both inclusive: day="2024-06-01", x=[1, 5, 9], y=(10, 20),
         z=slice(None, 5). Cells of a list come in the order of the array.
 
-        A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
-        dimension: lat=(45.2, 47.1). Along a label that falls a range may go downward, as in xarray: lat=slice(47.1, 45.2). Other ranges that do have no
-        cells, as with BETWEEN. method and tolerance are those of nearest().
+        A second call narrows the first. You can use a dimension label in place of its dimension: lat=(45.2, 47.1). Along a label that falls, a range
+        may go downward, as in xarray: lat=slice(47.1, 45.2). Other downward ranges have no cells, as with BETWEEN. method and tolerance are those of
+        nearest().
         """
         if method is not None:
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
@@ -761,11 +761,11 @@ class Array(Stream):
         return [low, high] if _order(low) <= _order(high) else []
 
     def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, Any]:
-        """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. A dimension of a dense array may
-        stand in the place of a label: its coordinates are all from the lowest to the highest of this Array.
+        """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. In a dense array you can also use
+        a dimension: its coordinates are all those from the lowest to the highest of this Array.
 
-        method: "nearest", "pad" (the next lower one) or "backfill" (the next higher one). tolerance: a number in the unit of the label, or for
-        instants a duration. KeyError if none is within the tolerance.
+        method: "nearest", "pad" (the next lower one) or "backfill" (the next higher one). tolerance: a number in the unit of the label, or a duration
+        for instants. Raises KeyError if no label is within the tolerance.
         """
         if method not in _SIDES:
             raise ValueError(f"method {method!r}: expected one of {', '.join(_SIDES)}")
@@ -789,16 +789,18 @@ class Array(Stream):
         return found
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
-        """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several must all hold. Labels are compared as such."""
+        """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several conditions must all hold. Enumerations
+        compare by value.
+        """
         value = list(value) if operator == "in" else None if is_missing(value) else value
         return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
-        """Rows by these dimensions; (name, "desc") is downward."""
+        """Sorts rows by these dimensions; (name, "desc") sorts downward."""
         return self._with(order=[[dim] if isinstance(dim, str) else list(dim) for dim in dims])
 
     def partitions(self, n: int) -> list[Array]:
-        """At most n parts of about equal work, without a row in common: dask.dataframe.from_map(read, array.partitions(8))."""
+        """At most n parts of about equal work that share no row: dask.dataframe.from_map(read, array.partitions(8))."""
         if self._has_lists():
             parts = self._runs()
             if len(parts) > n:
@@ -870,11 +872,11 @@ class Array(Stream):
         return shape if lengths is None else (*(lengths if isinstance(lengths, list) else [lengths]), *shape[len(self.dims):])
 
     def numpy(self, attribute: str | None = None, out: Any = None, masked: bool = False) -> Any:
-        """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value; in texts, which are
-        objects, None.
+        """An attribute of the box as an ndarray, for dense arrays. Nulls and cells that were never written have the fill value, or None in texts,
+        which are objects.
 
-        attribute may be left out if there is only one. out: an ndarray of this shape and type that takes the values. The values are decoded
-        into the ndarray's own memory, on all threads. masked: the result is a MaskedArray, which masks nulls and cells that were never written.
+        attribute can be omitted if there is only one. out: an ndarray of this shape and type for the values. The values are decoded into the
+        ndarray's own memory, on all threads. masked: returns a MaskedArray, which masks nulls and cells that were never written.
         """
         import numpy
         if set(self._options) & {"where", "order"}:
@@ -927,7 +929,7 @@ class Array(Stream):
         return read_matrix(self, self._only(attribute))
 
     def dask(self, attribute: str | None = None) -> Any:
-        """An attribute as a dask.array, whose chunks are tiles. Its tasks pickle, so processes and other machines may run them."""
+        """An attribute as a dask.array whose chunks are tiles. Its tasks pickle, so processes and other machines can run them."""
         import dask.array
         from .blocks import Block
         block = Block(self, self._only(attribute))
@@ -935,7 +937,9 @@ class Array(Stream):
         return dask.array.from_array(block, chunks=block.chunks, name=name, asarray=False)
 
     def scan_polars(self) -> Any:
-        """A LazyFrame of polars that reads what a query needs: the columns it names, rows that pass its comparisons, and no more than its limit."""
+        """A LazyFrame of polars that reads only what a query needs: the columns that it names, rows that satisfy its comparisons, and no more than
+        its limit.
+        """
         from .frames import scan
         return scan(self)
 
@@ -951,14 +955,14 @@ class Array(Stream):
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def write(self, attribute: str, block: Any, origin: dict | None = None) -> int:
-        """Writes an ndarray into a dense array, as one commit; it must have no other attribute. origin: its lowest coordinates, by dimension.
+        """Writes an ndarray into a dense array that has no other attribute, as one commit. origin: its lowest coordinates, by dimension.
 
-        What a mask hides is NULL, and an error where the attribute cannot be NULL.
+        Masked cells become NULL, which is an error if the attribute cannot be NULL.
         """
         return self.write_all({attribute: block}, origin)
 
     def write_all(self, blocks: dict, origin: dict | None = None) -> int:
-        """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts show what was written."""
+        """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts then show what was written."""
         marks = ", ".join("?" * (2 * len(blocks) + 2))
         if "schema" in self._state:
             self._about("1", "tessera_schema")   # an error if another array has taken its place
@@ -979,9 +983,9 @@ class Array(Stream):
         return cells
 
     def write_label(self, label: str, values: Any, origin: Any = None) -> int:
-        """Writes values of a dimension label, as one commit: numbers, instants or texts, which rise, or fall, strictly along the dimension.
+        """Writes values of a dimension label, as one commit: numbers, instants or texts that strictly rise, or fall, along the dimension.
 
-        origin: the coordinate of the first one; without it the low end of the domain. Returns the number of values.
+        origin: the coordinate of the first one; by default the low end of the domain. Returns the number of values.
         """
         import numpy
         from .grids import label_values
@@ -1005,7 +1009,9 @@ class Array(Stream):
         return count
 
     def expand_domain(self, **dims: Any) -> None:
-        """Makes the current domain of the array larger, for writes that go past it: expand_domain(day=(None, "2030-12-31")). It never leaves the domain."""
+        """Expands the current domain of the array, so that you can write beyond it: expand_domain(day=(None, "2030-12-31")). It never exceeds the
+        domain.
+        """
         self._check_writable()
         self._do("SELECT tessera_expand_domain(?, ?)", self.path, _json({name: _bounds(name, ends) for name, ends in dims.items()}))
         if "as_of" in self._state:
@@ -1072,13 +1078,14 @@ class Array(Stream):
         return select(f"SELECT {names}, {function}({attribute}) AS {attribute} FROM cells GROUP BY {names} ORDER BY {names}", connection=self._connection, cells=cells)
 
     def count(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
-        """The cells that have a value of the attribute: neither NULL nor NaN."""
+        """The number of cells in which the attribute is neither NULL nor NaN."""
         return self._aggregate("count", attribute, by)
 
     def sum(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
-        """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, it need not be named.
+        """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, you can omit its
+        name.
 
-        by: names of dimensions, labels or attributes, or one. Then the result is a Result with a row for each group: a.mean("temp", by="lat").df()
+        by: one or more names of dimensions, labels or attributes. Then you get a Result with a row for each group: a.mean("temp", by="lat").df()
         """
         return self._aggregate("sum", attribute, by)
 
@@ -1087,11 +1094,11 @@ class Array(Stream):
         return self._aggregate("avg", attribute, by)
 
     def min(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
-        """The least value."""
+        """The lowest value."""
         return self._aggregate("min", attribute, by)
 
     def max(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
-        """The greatest value."""
+        """The highest value."""
         return self._aggregate("max", attribute, by)
 
     def std(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
@@ -1204,11 +1211,11 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
          key_file: str | os.PathLike | None = None, storage: dict[str, Any] | None = None, **options: Any) -> Array:
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
 
-    connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
-    written between these times (datetimes, ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
-    that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_configure; they
-    hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and for
-    numpy(), too, memory_mb, cache_mb, threads. The cache of decoded tiles is one for the array and the connection, or the thread.
+    connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if necessary. as_of, since: show what was written
+    between these times (datetimes, ISO text, milliseconds since 1970); without as_of, the present state, whatever is written later. key, key_file:
+    the key of an encrypted array, or a file with it; with key_file the Array pickles. storage: the options of tessera_configure, for everything at
+    this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and, also for numpy(), memory_mb,
+    cache_mb, threads. There is one cache of decoded tiles for the array and the connection, or the thread.
     """
     for name in set(options) - _OPTIONS:
         raise TypeError(f"tessera.open() got an unexpected keyword argument {name!r}; options are {', '.join(sorted(_OPTIONS))}")
@@ -1237,7 +1244,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
 
 
 def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = False) -> None:
-    """Removes an array, with all of its states; 'db:NAME' as DROP TABLE does. members: the path is a group, and what is in it goes, too."""
+    """Deletes an array with all of its states; 'db:NAME' as DROP TABLE does. members: the path is a group, and its members are deleted, too."""
     need_connection(connection, path)
     here = Array(connection, os.fspath(path))
     here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
@@ -1246,8 +1253,8 @@ def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = Fal
 def rows(connection: Any, select: str, **options: Any) -> Stream:
     """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")).
 
-    The SELECT runs once, when a library first asks for a stream's types or rows; every stream gives these rows. Options are those of tessera_rows:
-    types, enumerate, columns, memory_mb.
+    The SELECT runs once, when a library first asks for types or rows; every stream has the same rows. Options are those of tessera_rows: types,
+    enumerate, columns, memory_mb.
     """
     return _Rows(connection, select, options)
 
@@ -1256,12 +1263,12 @@ def changes(connection: Any, table: str, before: Any, after: Any = None, mode: s
             **options: Any) -> Stream:
     """Returns what changed in a table between two times, as Arrow streams: pandas.DataFrame.from_arrow(tessera.changes(db, "weather", "2026-01-01")).
 
-    Columns are change ('insert', 'update', 'delete'), the dimensions, old_A and new_A for each attribute A, and changed_at, the milliseconds of the commit.
-    before, after: times (datetimes, ISO text, milliseconds since 1970), 'committed', or tokens of tessera_token, for a feed of 'write' and 'delete'; without
-    after, now. mode 'every' shows the changes of each commit. columns: the attributes to compare. where: a condition in SQL on these columns; one on
-    dimensions restricts what is read. Further options are those of tessera_rows.
+    The columns are change ('insert', 'update', 'delete'), the dimensions, old_A and new_A for each attribute A, and changed_at, the time of the
+    commit in milliseconds. before, after: times (datetimes, ISO text, milliseconds since 1970), 'committed', or tokens of tessera_token, for a feed
+    of 'write' and 'delete'; after is now by default. mode 'every' shows the changes of each commit. columns: the attributes to compare. where: a
+    condition in SQL on these columns; a condition on dimensions limits what is read. Further options are those of tessera_rows.
 
-    It makes a temporary table, "changes of TABLE", over one of module tessera. The statement runs once, when a library first asks for the rows.
+    It makes a temporary table "changes of TABLE". The statement runs once, when a library first asks for the rows.
     """
     words = sql.parts(table[3:] if table.startswith("db:") else table)
     name = sql.name(f"changes of {'.'.join(words)}{' ' + ','.join(columns) if columns is not None else ''}")

@@ -38,23 +38,23 @@ class Mismatch(Error, TypeError):
 
 
 class Range(Error, ValueError):
-    """A value outside of its datatype or the domain."""
+    """A value outside its datatype or the domain."""
 
 
 class Constraint(Error, ValueError):
-    """A schema that cannot be, or rows that contradict each other."""
+    """An impossible schema, or rows that contradict each other."""
 
 
 class Memory(Error, MemoryError):
-    """The machine has no more memory."""
+    """The machine is out of memory."""
 
 
 class TooBig(Error, MemoryError):
-    """Past memory_mb, or a limit of SQLite's or of the format."""
+    """Beyond memory_mb, or a limit of SQLite or of the format."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """This library cannot do it."""
+    """This version of tessera cannot do it."""
 
 
 class Busy(Error):

@@ -40,10 +40,10 @@ def _adapt_scalars(connection):
 
 
 def load(connection):
-    """Loads tessera into a connection of sqlite3, apsw or pysqlite3. Afterwards extension loading is disabled again, as it is by default.
+    """Loads tessera into a connection of sqlite3, apsw or pysqlite3, and disables extension loading again, as it is by default.
 
-    A process may use several of these modules at once: each gets a copy of the extension. sqlite3 and pysqlite3, which hand scalars of numpy to SQLite
-    as bytes, take them as numbers, texts and NULL from then on, on all connections; adapters that the program has registered stay.
+    A process may use several of these modules at once: each gets a copy of the extension. sqlite3 and pysqlite3 pass numpy's scalars to SQLite as
+    bytes; from then on they pass numbers, texts and NULL, on all connections. Adapters that the program has registered stay.
     """
     if not hasattr(connection, "enable_load_extension"):
         raise RuntimeError(
@@ -77,7 +77,8 @@ def _remove(path):
 
 def demo(folder="demo"):
     """Copies the arrays of the manual into a folder, and returns its path: `relief` (elevations of the Earth), `climate` (the sea, month by month)
-    and `airports` (points), with `airports.csv`. What the folder has already stays as it is."""
+    and `airports` (points), with `airports.csv`. Files that exist already stay as they are.
+    """
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the demo arrays are not in {source}: install sqlite-tessera again")

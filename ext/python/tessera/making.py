@@ -38,7 +38,7 @@ def _create(connection, function, path, source, if_exists, options):
 
 
 def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exists: str = "fail", **options: Any) -> Array:
-    """Makes an array of the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as.
+    """Makes an array from the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as.
 
     With on_error="skip" the Array has `skipped`, a dict that tells which rows were left out.
     """
@@ -47,25 +47,26 @@ def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exist
 
 
 def create_csv(path: str | os.PathLike, file: str | os.PathLike, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Array:
-    """Makes an array of the lines of a CSV file. Options are those of tessera_create_csv."""
+    """Makes an array from a CSV file. Options are those of tessera_create_csv."""
     return _create(connection, "tessera_create_csv", path, os.fspath(file), if_exists, options)
 
 
 def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Any:
-    """Makes an array of data, in one step: on an error there is none.
+    """Makes an array from data. If it fails, there is no array.
 
     data is one of these:
-    - a DataFrame of pandas: the levels of its index are the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
-      RangeIndex without a name is left out. A column of midnights has days, DATETIME_DAY, unless `types` says otherwise
-    - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
-    - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes. In a dict of
-      ndarrays with one axis these names may be those of columns, as in a DataFrame; one name that no column has is the axis
+
+    - a DataFrame of pandas: the levels of its index become the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
+      RangeIndex without a name is ignored. A column of midnights becomes DATETIME_DAY, unless `types` sets another type
+    - anything that exports Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
+    - an ndarray, or a dict of ndarrays with the same shape: a dense array, with an attribute for each. `dimensions` names the axes. In a dict of
+      ndarrays with one axis, these names may be those of columns, as in a DataFrame; a name that no column has is the axis
     - a sparse matrix of scipy: a sparse array of `row`, `col` and `value`
-    - an AnnData: a group in the layout of TileDB-SOMA; to_anndata() reads it. The result is a dict of Arrays
-    - the path of a file, which the library for its format reads block by block: NetCDF and Zarr (xarray), GeoTIFF (rioxarray), Parquet (pyarrow), CSV, LAS
-      and LAZ (laspy), VCF and BCF (cyvcf2), h5ad (anndata). progress: True or False, whether a bar is shown; by default on a terminal
-    - a Dataset of xarray: a group at `path`, with an array for each variable; the result is a dict of Arrays. Coordinates that rise or fall are
-      dimension labels: `lat` is the latitude, and the dimension is `lat_index`. labels=False makes none, and the dimension is `lat`
+    - an AnnData: a group in the layout of TileDB-SOMA, which to_anndata() reads. The result is a dict of Arrays
+    - the path of a file, which a library reads block by block: NetCDF and Zarr (xarray), GeoTIFF (rioxarray), Parquet (pyarrow), CSV, LAS and LAZ
+      (laspy), VCF and BCF (cyvcf2), h5ad (anndata). progress: True or False, whether to show a bar; by default on a terminal
+    - a Dataset of xarray: a group at `path`, with an array for each variable. The result is a dict of Arrays. Coordinates that rise or fall become
+      dimension labels: `lat` is the latitude, and the dimension is `lat_index`. With labels=False there are no labels, and the dimension is `lat`
 
     if_exists: "fail", "append" or "replace". Further options are those of tessera_create_stream.
     """
@@ -127,7 +128,7 @@ def _names_axis(data, options):
 
 
 def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:
-    """Returns the AnnData of a SOMA experiment, which create() or TileDB-SOMA has made. measurement: its first one, unless one is named. layer: what is X."""
+    """Returns a SOMA experiment, which create() or TileDB-SOMA made, as AnnData. measurement: by default the first one. layer: the one for X."""
     from .annotated import read_anndata
     return read_anndata(path, connection or _connect(), measurement, layer)
 

@@ -149,7 +149,7 @@ def _is_source(value):
 # ---- The result ----------------------------------------------------------------------------------------------------------
 
 class Result(Stream):
-    """The rows of a SELECT, which runs when they are asked for. Names of columns are known from the beginning; nothing else has been read.
+    """The rows of a SELECT, which runs when you ask for them. The names of the columns are known before; nothing else has been read.
 
         tessera.sql("SELECT month, avg(temp) FROM 'cube' GROUP BY 1").df()
     """
@@ -200,7 +200,7 @@ class Result(Stream):
 
     @property
     def sql(self) -> str:
-        """The statement that runs: the text, in which parts over arrays are tables of their own."""
+        """The statement that runs: the text, with tables in place of the parts that read arrays."""
         if self._columnar == "never":
             return self._text
         within = f"tessera_sql_within({statements.text(json.dumps(self._limits))}, " if self._limits else "tessera_sql("
@@ -260,7 +260,7 @@ class Result(Stream):
         return _library("pyarrow").table(self)
 
     def df(self) -> Any:
-        """A DataFrame of pandas. Without pyarrow it is made of the rows, which takes longer."""
+        """A DataFrame of pandas. Without pyarrow it is made from rows, which takes longer."""
         try:
             return to_pandas(self)
         except ModuleNotFoundError as e:
@@ -274,7 +274,7 @@ class Result(Stream):
         return _library("polars").DataFrame(self)
 
     def numpy(self, column: str | None = None) -> Any:
-        """The values of a column as an ndarray; without a name those of the only one, or a dict of all."""
+        """The values of a column as an ndarray. Without a name, those of the only column, or a dict of all."""
         frame = self.df()
         if column is not None or len(self.columns) == 1:
             return frame[column or self.columns[0]].to_numpy()
@@ -492,17 +492,17 @@ def _with_sources(query, sources):
 
 
 def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str = "auto", memory_mb: int | None = None, threads: int | None = None, **tables: Any) -> Result:
-    """Returns the rows of a SELECT, WITH or VALUES as a Result. What reads arrays and aggregates runs over columns, the rest in SQLite; the rows are SQLite's.
+    """Returns the rows of a SELECT, WITH or VALUES as a Result. Parts that read arrays and aggregate run over columns, the rest in SQLite, with the
+    same rows.
 
         tessera.sql("SELECT station, max(temp) FROM 'data/cube' JOIN towns USING (station) GROUP BY 1", towns=frame).df()
 
-    A name in FROM is a table of the connection; what `tables` or a variable of the caller has under that name: an Array, a DataFrame of pandas or polars, a
-    DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or a path of an array, in quotes. What is no Array
-    is copied when sql() is called.
-    params: a sequence, or a dict for names. connection: of sqlite3, apsw or pysqlite3; without one, this thread's own.
-    columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
-    memory_mb, threads: what each part that runs over columns, and each read of an Array or a path, may use: 1024 MiB and all cores, unless they or the table
-    of its array say otherwise. A part that needs more memory is evaluated by rows, as tessera_stats counts.
+    A name in FROM is a table of the connection; or the entry of `tables`, or the caller's variable, of that name: an Array, a DataFrame of pandas or
+    polars, a DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or the path of an array, in
+    quotes. Everything except Arrays is copied when you call sql(). params: a sequence, or a dict for names. connection: of sqlite3, apsw or
+    pysqlite3; by default this thread's own. columnar: "auto"; "never": leave everything to SQLite; "require": an error with the reason if no part
+    runs over columns. memory_mb, threads: limits for each part that runs over columns, and each read of an Array or a path; by default those of the
+    Array or table, or 1024 MiB and all cores. A part that needs more memory runs by rows, which tessera_stats counts.
     """
     if columnar not in ("auto", "never", "require"):
         raise ValueError(f"columnar {columnar!r}: expected auto, never or require")
