@@ -265,6 +265,18 @@ def test_tessera_sql_evaluates_windows_over_columns():
         same(rows, db.query(words))
 
 
+def test_groups_by_dimensions_beside_attributes():
+    """Keys that form no grid, since an attribute is among them or a dimension has too many coordinates, are read from columns, which the windows alone do not need."""
+    db = Database()
+    make(db, 2)
+    for keys in ("x, name", "y, n", "t, y, name", "n, t % 5", "name"):
+        assert compare(db, f"SELECT {keys}, max(m) AS most, count(m) AS cells FROM (SELECT t, y, x, n, name, sum(n) OVER (PARTITION BY y, t ORDER BY x ROWS 2 PRECEDING) AS m FROM g) GROUP BY {keys}") > 9
+    db.query("CREATE VIRTUAL TABLE wide USING tessera(kind=dense, y INT64 DIMENSION(0, 1099999, 100000), x INT64 DIMENSION(0, 0, 1), v INT32)")
+    db.query("INSERT INTO wide VALUES (5, 0, 3), (1000000, 0, 7), (1000001, 0, 8)")
+    rows_of(db, "SELECT y, max(s) AS most FROM (SELECT y, x, v, sum(v) OVER (PARTITION BY y ORDER BY x) AS s FROM wide) GROUP BY y HAVING max(s) > 0")
+    same(sorted(db.query("SELECT * FROM q")), [(5, 3), (1000000, 7), (1000001, 8)])
+
+
 def test_what_is_refused_runs_by_rows():
     """A query refuses with a reason; tessera_sql gives SQLite's rows."""
     db = Database()
