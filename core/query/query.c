@@ -635,7 +635,7 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
   }
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
-  const bool placed = run->input.subtile && (run->grouping.grid || run->input.placed); /* by the subtile alone */
+  const bool placed = run->input.subtile && (run->grouping.grid || (run->input.placed && run->query.key_count == 0));
   for (uint32_t f = 0; f < run->input.field_count; f++) {
     const tsr_column *column;
     tsr_block_input *input = &run->input.columns[f];

@@ -10,6 +10,8 @@
 #include "base/arithmetic.h"
 #include "base/sort.h"
 #include "environment/environment.h"
+#include "format/fragment_metadata.h"
+#include "format/layout.h"
 #include "model/datatype.h"
 #include "read/reader.h"
 
@@ -53,16 +55,17 @@ static int cut(gaps_result *g, const uint64_t *low, const uint64_t *high, tsr_er
   return tsr__box_set_count(&g->left) > TSR_GAPS_MAX ? too_many(g, error) : TSR_OK;
 }
 
-/* Cuts out the cells of one tile of a sparse fragment; cells that follow each other on the last dimension at once. */
-static int cut_cells(gaps_result *g, const tsr_tile_request *requests, uint64_t count, tsr_error *error) {
+/* Cuts out the cells of one tile of a sparse fragment; cells that follow each other on the last dimension at once.
+ * values[d] has their coordinates on dimension d. */
+static int cut_cells(gaps_result *g, const uint8_t *const *values, uint64_t count, tsr_error *error) {
   const tsr_grid *grid = &g->snapshot->grid;
   const tsr_field *fields = g->snapshot->schema->fields;
   const uint32_t n = g->dimensions, fast = n - 1;
   uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS], at[TSR_MAX_DIMENSIONS];
   for (uint64_t i = 0; i < count; i++) {
     for (uint32_t d = 0; d < n; d++)
-      at[d] = tsr__key(fields[d].datatype, requests[d].tile->values + i * fields[d].cell_size) - grid->low_key[d];
-    if (i > 0 && memcmp(at, low, fast * sizeof *at) == 0 && at[fast] == high[fast] + 1) {
+      at[d] = tsr__key(fields[d].datatype, values[d] + i * fields[d].cell_size) - grid->low_key[d];
+    if (i > 0 && memcmp(at, low, fast * sizeof *at) == 0 && at[fast] > high[fast] && at[fast] - high[fast] == 1) {
       high[fast]++;
       continue;
     }
@@ -73,17 +76,26 @@ static int cut_cells(gaps_result *g, const tsr_tile_request *requests, uint64_t 
   return count > 0 ? cut(g, low, high, error) : TSR_OK;
 }
 
+/* Cuts out the cells of a sparse fragment. Before format version 5 one slot holds the coordinates of all dimensions, one
+ * dimension after the other. */
 static int cut_sparse(gaps_result *g, const tsr_snapshot_fragment *item, unsigned threads, tsr_error *error) {
   tsr_array *array = g->snapshot->array;
+  const bool apart = layout_has_dimension_files(item->fragment->metadata.version);
+  const uint32_t slots = apart ? g->dimensions : 1;
+  const uint8_t *values[TSR_MAX_DIMENSIONS];
   tsr_tile_request *requests;
-  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, g->dimensions, &requests, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, slots, &requests, error));
   for (uint64_t t = 0; t < item->fragment->metadata.tile_count; t++) {
-    for (uint32_t d = 0; d < g->dimensions; d++)
-      requests[d] = (tsr_tile_request){.fragment = item->fragment, .slot = (uint32_t)item->slots[d], .number = t};
+    const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, t);
+    for (uint32_t k = 0; k < slots; k++)
+      requests[k] = (tsr_tile_request){.fragment = item->fragment, .slot = (uint32_t)item->slots[k], .number = t};
     TSR_TRY(tsr__cancelled(&array->environment->memory, error));
-    TSR_TRY(tsr__tiles_load(array, threads, requests, g->dimensions, &g->memory, error));
-    const int rc = cut_cells(g, requests, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);
-    for (uint32_t d = 0; d < g->dimensions; d++) tsr__tile_return(requests[d].tile, &g->memory);
+    TSR_TRY(tsr__tiles_load(array, threads, requests, slots, &g->memory, error));
+    for (uint32_t d = 0; d < g->dimensions; d++)
+      values[d] = apart ? requests[d].tile->values
+                        : requests[0].tile->values + d * cells * g->snapshot->schema->fields[d].cell_size;
+    const int rc = cut_cells(g, values, cells, error);
+    for (uint32_t k = 0; k < slots; k++) tsr__tile_return(requests[k].tile, &g->memory);
     tsr__array_files_done(array);
     TSR_TRY(rc);
   }
@@ -96,6 +108,11 @@ static uint64_t cells_between(uint32_t dimensions, const uint64_t *low, const ui
   return cells;
 }
 
+/* Returns true if a fragment has written all cells of a box: it is dense, and not empty. */
+static bool has_box(const tsr_snapshot_fragment *item) {
+  return item->fragment->metadata.dense && !item->fragment->metadata.empty_domain;
+}
+
 static int cut_fragments(gaps_result *g, unsigned threads, tsr_error *error) {
   const tsr_snapshot *s = g->snapshot;
   tsr_pair *order, *spare;
@@ -103,16 +120,15 @@ static int cut_fragments(gaps_result *g, unsigned threads, tsr_error *error) {
   TSR_TRY(TSR_ARENA_RAW(&g->arena, s->fragment_count, &spare, error));
   for (uint64_t i = 0; i < s->fragment_count; i++) {
     const tsr_snapshot_fragment *item = &s->fragments[i];
-    const uint64_t cells = item->fragment->metadata.dense ? cells_between(g->dimensions, item->box_low, item->box_high)
-                                                          : 0; /* after all dense ones */
+    const uint64_t cells =
+        has_box(item) ? cells_between(g->dimensions, item->box_low, item->box_high) : 0; /* after all with a box */
     order[i] = (tsr_pair){UINT64_MAX - cells, (uint32_t)i};
   }
   tsr__pairs_sort(order, spare, s->fragment_count);
   for (uint64_t i = 0; i < s->fragment_count && g->left.ends.size > 0; i++) {
     const tsr_snapshot_fragment *item = &s->fragments[order[i].cell];
-    if (!gaps_meet(g, item->box_low, item->box_high)) continue;
-    TSR_TRY(item->fragment->metadata.dense ? cut(g, item->box_low, item->box_high, error)
-                                           : cut_sparse(g, item, threads, error));
+    if (item->fragment->metadata.empty_domain) continue;
+    TSR_TRY(has_box(item) ? cut(g, item->box_low, item->box_high, error) : cut_sparse(g, item, threads, error));
   }
   return TSR_OK;
 }

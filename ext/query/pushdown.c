@@ -361,7 +361,7 @@ static int comparison_add(tsx_query *query, const comparison *c, unsigned how, t
 static int comparison_decided(tsx_query *query, const tsx_expr *term, tsr_error *error) {
   tsx_decided *decided = tsx_arena_take(&query->select.arena, sizeof *decided);
   if (!decided) return tsx_out_of_memory(error);
-  *decided = (tsx_decided){.next = query->decided, .tree = term};
+  *decided = (tsx_decided){.next = query->decided, .tree = term, .after = query->bounds_after};
   query->decided = decided;
   return TSR_OK;
 }

@@ -393,6 +393,7 @@ typedef struct tsx_bound_range { /* the ranges of a dimension's values that sati
 typedef struct tsx_decided { /* a term of WHERE that compares instants, as the table does (see tsx_bound_ranges) */
   struct tsx_decided *next;
   const tsx_expr *tree;
+  bool after; /* as in tsx_bound_range */
 } tsx_decided;
 
 typedef struct tsx_value_use { /* the value table of a TSR_OP_TABLE node, filled once its axis has been evaluated */

@@ -509,6 +509,13 @@ int tsx_windows_kernel(tsx_query *query, tsr_error *error) {
   return 0;
 }
 
+/* Returns true if WHERE compares instants before the windows, which leaves out rows that they would count. */
+static bool decides_before(const tsx_query *query) {
+  const tsx_decided *decided = query->decided;
+  while (decided && decided->after) decided = decided->next;
+  return decided != NULL;
+}
+
 int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error) {
   if (query->window_count && !query->table->schema->dense) TSX_TRY(check_sparse(query, error));
   for (uint32_t w = 0; w < query->window_count; w++) {
@@ -520,7 +527,7 @@ int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error) {
       continue;
     }
     const bool rows = over->rows || window_counts_rows(use->tree);
-    if (rows && (conditions || query->decided))
+    if (rows && (conditions || decides_before(query)))
       return window_refuse(query, use->tree, "rows that WHERE has left: write RANGE, which counts coordinates", error);
     if (over->order) TSX_TRY(check_partition(query, use, error));
     TSX_TRY(over->order ? frames_make(query, use, error) : frames_whole(query, use, error));

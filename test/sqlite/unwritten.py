@@ -7,11 +7,12 @@ import itertools
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 
 import host
-from host import Database, check_contains, same
+from host import Database, check_contains, corpus, same
 
 SEED = int(os.environ.get("SEED", 20261128))
 LOW, SIZES = (-3, 10, 0), (9, 11, 4)
@@ -130,6 +131,24 @@ def test_sizes_beyond_integers():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y UINT64 DIMENSION(0, 18446744073709550000, 1000), v INT32)")
     same(db.query("SELECT box, cells FROM tessera_gaps('db:t')"), [('{"y":[0,"18446744073709550000"]}', None)])
+
+
+def test_gaps_beside_sparse_fragments():
+    """Up to format version 10 a dense array may have sparse fragments, whose single cells count as written; before version 5 one file has the coordinates of all dimensions."""
+    arrays = ["old/sparse_in_dense/" + n for n in ("lib1.6_d1_alternating", "lib1.6_d3", "lib2.0_d2_row_col", "lib2.4_d2_col_row")]
+    for name in arrays + ["mixed/lib1.6_sparse_in_dense", "mixed/lib2.2.9_sparse_in_dense"]:
+        db = Database()
+        db.table("t", corpus(name))
+        declared = re.findall(r"(\w+) INT\w+ DIMENSION\((-?\d+), (-?\d+)", db.value("SELECT tessera_ddl(?)", (corpus(name),)))
+        names = [d for d, _, _ in declared]
+        written = set(db.query(f"SELECT {', '.join(names)} FROM t WHERE written_at IS NOT NULL"))
+        every = set(itertools.product(*(range(int(low), int(high) + 1) for _, low, high in declared)))
+        boxes = db.query("SELECT box, cells FROM tessera_gaps(?)", (corpus(name),))
+        found = [cell for box, _ in boxes for cell in cells_of(box, names)]
+        same(sorted(found), sorted(every - written), name)
+        same(sum(cells for _, cells in boxes), len(found), name)
+        assert 0 < len(found) < len(every), f"{name}: {len(found)} of {len(every)} cells"
+        db.close()
 
 
 def test_refusals():
