@@ -106,6 +106,7 @@ bool tsx_script_has_parameters(const tsx_script *script, uint32_t first, uint32_
 
 typedef struct tsx_script_item { /* an item of a SELECT: its tokens [first, end), without DISTINCT */
   uint32_t first, end;
+  uint32_t stop; /* the token behind the last item */
 } tsx_script_item;
 
 /* Moves to the first item, if *item is {0}, or to the next one. */

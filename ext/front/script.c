@@ -301,11 +301,11 @@ bool tsx_script_item_next(const tsx_script *s, const tsx_script_select *select, 
   static const char *const comma[] = {",", NULL};
   static const char *const behind[] = {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", NULL};
   static const char *const duplicates[] = {"DISTINCT", "ALL", NULL};
-  const uint32_t stop = script_find(s, select->first + 1, select->from, behind);
+  if (!item->end) item->stop = script_find(s, select->first + 1, select->from, behind);
   const uint32_t first = item->end ? item->end + 1 : select->first + 1;
-  if (first >= stop) return false;
+  if (first >= item->stop) return false;
   item->first = !item->end && script_is_any(s, first, duplicates) ? first + 1 : first;
-  item->end = script_find(s, first, stop, comma);
+  item->end = script_find(s, first, item->stop, comma);
   return item->first < item->end;
 }
 

@@ -796,6 +796,8 @@ def test_life_of_the_tables():
             rows.append(row)
         same(sorted(rows), sorted(db.query(texts[i])), texts[i])
     same(sql(db, texts[5]), sql(db, texts[5]), "equal texts share a table")
+    parts = "SELECT " + ", ".join(f"(SELECT max(n) + {i} FROM cube)" for i in range(600))   # more than there can be tables
+    same(db.query(sql(db, parts)), db.query(parts))
     check_contains(other.error(sql(db, texts[5])).text, "no such table: tessera:")
     db.query("BEGIN")
     statement = sql(db, texts[7])

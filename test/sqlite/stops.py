@@ -237,5 +237,80 @@ def test_functions_that_are_stopped_within_both():
     sweep(CHANGES, 5, form="UPDATE log SET x = {}", begin=("BEGIN", "INSERT INTO log VALUES(1)"), ways=("once", "interrupt"))
 
 
+def each_stop(setup, sql, check, seed):
+    """Stops a statement at each of its polls, or some, in all ways; each time in a connection of its own that setup() makes. check(db, error) says what it must find."""
+    db = setup()
+    calls, error = stopped(db, sql, 0, "once")
+    assert not error, error
+    check(db, None)
+    db.close()
+    failures, chosen = 0, list(points(calls, seed))
+    for k in sorted(random.Random(seed).sample(chosen, min(len(chosen), 300))):   # thousands of polls are alike
+        for way in host.sampled(WAYS):
+            db = setup()
+            _, error = stopped(db, sql, k, way)
+            if error:
+                failures += 1
+                assert error.code in (None, INTERRUPT), f"{sql}, stopped at {k} ({way}): {error} ({error.code})"
+            assert autocommit(db), f"{sql}, stopped at {k} ({way}): a transaction was left open"
+            check(db, error)
+            db.close()
+    assert failures, sql
+
+
+def test_attach_that_is_stopped():
+    """A stop leaves all tables of the group as they were, or as they are to be; a further call gives the latter."""
+    place = tempfile.mkdtemp(dir=host.FOLDER)
+    db, root = Database(), os.path.join(place, "group")
+    db.query("SELECT tessera_create_group(?)", (root,))
+    for name in ("a", "b", "c"):
+        db.query(f"CREATE VIRTUAL TABLE making USING tessera('{root}/{name}', k INT32 DIMENSION, v INT32)")
+        db.query("DROP TABLE making")
+        db.query("SELECT tessera_add_member(?, ?, ?)", (root, f"{root}/{name}", name))
+    db.close()
+
+    def names(db):
+        return [name for name, in db.query("SELECT name FROM tessera_attached ORDER BY 1")], [name for name, in db.query("SELECT name FROM temp.sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%' ORDER BY 1")]
+
+    def attached(prefix):
+        db = Database()
+        same(db.value(f"SELECT tessera_attach('{root}', '{{\"prefix\":\"{prefix}\"}}')"), 3)
+        return db
+    def checker(sql, before, after):
+        def check(db, error):
+            found = names(db)
+            assert found in ((before, before), (after, after)), f"{sql}: {error}: {found}"
+            db.query(sql)
+            same(names(db), (after, after), sql)
+        return check
+    old, new = ["x_a", "x_b", "x_c"], ["a", "b", "c"]
+    attach, detach = f"SELECT tessera_attach('{root}')", f"SELECT tessera_detach('{root}')"
+    each_stop(Database, attach, checker(attach, [], new), 7)
+    each_stop(lambda: attached("x_"), attach, checker(attach, old, new), 8)
+    each_stop(lambda: attached(""), detach, checker(detach, new, []), 9)
+
+
+def test_texts_that_are_stopped():
+    """A call of tessera_sql or tessera_select that was stopped leaves nothing behind: the next one gives SQLite's rows."""
+    place = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "array")
+
+    def setup():
+        db = Database()
+        if not os.path.exists(place):
+            db.query(f"CREATE VIRTUAL TABLE making USING tessera('{place}', {T})")
+            db.query("INSERT INTO making VALUES(1, 5, 'p'), (2, 6, 'q'), (3, 7, 'q')")
+            db.query("DROP TABLE making")
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{place}')")
+        return db
+    text = f"WITH c AS (SELECT e, sum(v) AS s FROM t GROUP BY e) SELECT c.e, c.s, (SELECT max(v) FROM '{place}') FROM c JOIN '{place}' AS p ON p.k = c.s - 3"
+    quoted = text.replace("'", "''")
+
+    def check(db, error):
+        same(db.query(db.value("SELECT tessera_sql(?)", (text,))), [("p", 5, 7)], error)
+    each_stop(setup, f"SELECT tessera_sql('{quoted}')", check, 10)
+    each_stop(setup, f"SELECT row FROM tessera_select('{quoted}')", check, 11)
+    each_stop(setup, f"SELECT * FROM tessera_explain('{quoted}')", check, 12)
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
