@@ -311,6 +311,8 @@ def test_columns():
     db.query("UPDATE t SET before = 8 WHERE change = 2")
     same(db.query(f"SELECT change_2, old_v, new_v FROM c({first}) ORDER BY change_2"), [(1, 1, 9), (2, 2, 2)], "all attributes")
     same(db.query(f"SELECT change_2, old_before, new_before FROM d({first})"), [(2, 2, 8)], "chosen attributes")
+    same(db.query(f"SELECT change_2, before, after, mode FROM c({first}, NULL, 'net') WHERE before = {first} AND change_2 = 1"), [(1, first, None, "net")], "arguments are columns with the value that was passed")
+    same(db.query(f"SELECT change_2 FROM c({first}) WHERE before = 0"), [], "no time is two times")
     for option in ("columns='v,x'", "columns='change'", "columns=v", "rows='v'", "columns='v', columns='v'"):
         fails(db, f"CREATE VIRTUAL TABLE temp.e USING tessera_changes(t, {option})", "columns")
     plan = db.plan(f"SELECT * FROM c({first}) WHERE change_2 BETWEEN 1 AND 5 ORDER BY change_2 DESC")
