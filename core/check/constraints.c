@@ -18,8 +18,8 @@ static int say(const tsr_constraint_item *item, const tsr_constraint_finding *fo
   else if (*found->fault)
     snprintf(text, sizeof text, "the CHECK '%.100s' cannot be evaluated for some cells: %s", name, found->fault);
   else if (found->cells)
-    snprintf(text, sizeof text, "%llu cells break the CHECK '%.100s', %.200s, one where %s",
-             (unsigned long long)found->cells, name, item->shown.text, found->first);
+    snprintf(text, sizeof text, "%llu cells break the CHECK '%.100s', %.200s, one %s", (unsigned long long)found->cells,
+             name, item->shown.text, found->first);
   else return TSR_OK;
   const tsr_finding finding = {.severity = TSR_SEVERITY_WARNING, .file = TSR_DIR_META, .message = text};
   const int rc = report(argument, &finding);

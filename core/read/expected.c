@@ -276,7 +276,7 @@ void tsr__read_expected_free(tsr_reader *reader) {
 int tsr_reader_expect(tsr_reader *reader, const tsr_places *places, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_snapshot *snapshot = reader->snapshot;
-  if (reader->expected && reader->expected->places == places) return TSR_OK;
+  if ((reader->expected ? reader->expected->places : NULL) == places) return TSR_OK;
   tsr_reader_reset(reader, false);
   tsr__read_expected_free(reader);
   if (!places || snapshot->schema->dense || snapshot->schema->dimension_count > TSR_JOINT_MAX ||

@@ -304,7 +304,8 @@ int tsr__place_window_tiles(const tsr_place_window *window, const tsr_rtree *rtr
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-#define SEARCH_COST 64u /* cells that are looked up in the time of one binary search */
+#define SEARCH_COST 16u /* cells that are looked up in the time of one binary search */
+#define SCAN_CELLS  256u
 
 static int compare_cells(const void *a, const void *b) {
   const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -339,20 +340,40 @@ static bool search_cells(const tsr_place_window *window, const tsr_schema *schem
   return true;
 }
 
-uint64_t tsr__place_window_cells(const tsr_place_window *window, const tsr_schema *schema, const tsr_place_tile *tile,
-                                 uint32_t *cells) {
+/* Looks each cell of the tile up, unless it is beside all places. */
+static uint64_t scan_cells(const tsr_place_window *window, const tsr_schema *schema, const tsr_place_tile *tile,
+                           uint32_t *cells) {
   const tsr_places *places = window->places;
   tsr_place_coordinate place[TSR_JOINT_MAX];
-  uint64_t count = 0;
-  if (tile->unique && search_cells(window, schema, tile, cells, &count)) return count;
-  for (uint64_t cell = 0; cell < tile->cells; cell++) {
+  uint64_t keys[TSR_JOINT_MAX][SCAN_CELLS], count = 0;
+  for (uint64_t from = 0; from < tile->cells; from += SCAN_CELLS) {
+    const uint64_t n = TSR_MIN(tile->cells - from, SCAN_CELLS);
     for (uint32_t d = 0; d < places->dimensions; d++)
-      place[d] = read_coordinate(&places->dimension[d], tile->coordinates[d].values, tile->coordinates[d].offsets,
-                                 schema->fields[d].cell_size, cell);
-    const uint32_t number = tsr__places_find(places, place);
-    if (number == PLACES_NONE) continue;
-    cells[count] = (uint32_t)cell;
-    count += number >= window->first && number - window->first < window->count;
+      if (!places->dimension[d].text)
+        tsr__keys(places->dimension[d].datatype, tile->coordinates[d].values + from * schema->fields[d].cell_size, n,
+                  keys[d]);
+    for (uint64_t i = 0; i < n; i++) {
+      bool within = true;
+      for (uint32_t d = 0; d < places->dimensions && within; d++) {
+        if (places->dimension[d].text) {
+          place[d] = read_coordinate(&places->dimension[d], tile->coordinates[d].values, tile->coordinates[d].offsets,
+                                     0, from + i);
+          continue;
+        }
+        place[d].key = keys[d][i];
+        within = keys[d][i] >= window->spans[d].spans->low && keys[d][i] <= window->spans[d].spans->high;
+      }
+      const uint32_t number = within ? tsr__places_find(places, place) : PLACES_NONE;
+      cells[count] = (uint32_t)(from + i);
+      count += number != PLACES_NONE && number >= window->first && number - window->first < window->count;
+    }
   }
   return count;
+}
+
+uint64_t tsr__place_window_cells(const tsr_place_window *window, const tsr_schema *schema, const tsr_place_tile *tile,
+                                 uint32_t *cells) {
+  uint64_t count = 0;
+  if (tile->unique && search_cells(window, schema, tile, cells, &count)) return count;
+  return scan_cells(window, schema, tile, cells);
 }

@@ -459,29 +459,50 @@ static bool drops_by_coordinates(const tsr_snapshot *snapshot) {
 #define PLACES_MAX 256u /* more places of a condition's child are not looked for one by one */
 
 typedef struct value_list { /* of a dimension, within a tile's MBR */
-  uint64_t keys[PLACES_MAX];
+  tsr_place_coordinate values[PLACES_MAX];
   uint32_t count;
 } value_list;
 
-/* Adds the values within low..high for which a node is false, if it says "not in this set" of the dimension; else returns
- * false. Floats are left to the evaluation, for which -0.0 is 0.0. */
-static bool list_values(const tsr_condition_node *node, const tsr_field *dimension, uint64_t low, uint64_t high,
-                        value_list *list) {
+/* Adds a value, unless it is beside a side of a tile's MBR, or NaN. Returns false if there are too many. */
+static bool add_value(const tsr_field *dimension, const tsr_rtree *rtree, uint64_t side, const uint8_t *value,
+                      uint64_t size, value_list *list) {
+  const uint32_t leaf = rtree->levels - 1;
+  const uint64_t *ends = rtree->keys[leaf] + side;
+  tsr_place_coordinate c = {size, value};
+  if (dimension->cell_size) {
+    c = (tsr_place_coordinate){.key = tsr__key(dimension->datatype, value)};
+    if (ends[0] <= ends[1] && (c.key < ends[0] || c.key > ends[1])) return true;
+    if (c.key == TSR_KEY_NAN && tsr_datatype_kind(dimension->datatype) == TSR_KIND_FLOAT) return true;
+  } else {
+    const uint64_t *sizes = rtree->sizes[leaf] + side;
+    if (tsr__bytes_compare(value, size, rtree->text + ends[0], sizes[0]) < 0 ||
+        tsr__bytes_compare(value, size, rtree->text + ends[1], sizes[1]) > 0)
+      return true;
+  }
+  if (list->count == PLACES_MAX) return false;
+  list->values[list->count++] = c;
+  return true;
+}
+
+/* Adds the values within a side of a tile's MBR for which a node is false, if it says "not in this set" of the dimension;
+ * else returns false. */
+static bool list_values(const tsr_condition_node *node, const tsr_field *dimension, const tsr_rtree *rtree,
+                        uint64_t side, value_list *list) {
   if (node->expression) {
     if (node->op != TSR_JOIN_AND) return false;
     for (uint32_t i = 0; i < node->child_count; i++)
-      if (!list_values(&node->children[i], dimension, low, high, list)) return false;
+      if (!list_values(&node->children[i], dimension, rtree, side, list)) return false;
     return true;
   }
-  const bool fits = node->op == TSR_NE ? node->value_size == dimension->cell_size
-                                       : node->op == TSR_NOT_IN && node->value_offsets[node->value_count] ==
-                                                                       node->value_count * dimension->cell_size;
-  if (!fits || strcmp(node->field, dimension->name) != 0) return false;
-  for (uint64_t i = 0; i < (node->op == TSR_NE ? 1 : node->value_count); i++) {
-    const uint64_t key = tsr__key(dimension->datatype, node->value + i * dimension->cell_size);
-    if (key < low || key > high) continue;
-    if (list->count == PLACES_MAX) return false;
-    list->keys[list->count++] = key;
+  const uint64_t size = dimension->cell_size;
+  if ((node->op != TSR_NE && node->op != TSR_NOT_IN) || strcmp(node->field, dimension->name) != 0) return false;
+  if (node->op == TSR_NE)
+    return (!size || node->value_size == size) &&
+           add_value(dimension, rtree, side, node->value, node->value_size, list);
+  for (uint64_t i = 0; i < node->value_count; i++) {
+    const uint64_t *at = node->value_offsets + i;
+    if ((size && at[1] - at[0] != size) || !add_value(dimension, rtree, side, node->value + at[0], at[1] - at[0], list))
+      return false;
   }
   return true;
 }
@@ -498,13 +519,11 @@ static int64_t list_places(const sparse_iterator *it, const tsr_sparse_tile *til
   int64_t places = 1;
   if (joins && (!child->expression || child->op != TSR_JOIN_OR || child->child_count != n)) return -1;
   for (uint32_t d = 0; d < n; d++) {
-    const tsr_field *field = &schema->fields[d];
-    const uint64_t *ends = rtree->keys[rtree->levels - 1] + (tile->plan.tile * n + d) * 2;
     bool known = false;
-    if (!field->cell_size || tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) return -1;
     for (uint32_t i = 0; i < (joins ? n : 1) && !known; i++) {
       lists[d].count = 0;
-      known = list_values(joins ? &child->children[i] : child, field, ends[0], ends[1], &lists[d]);
+      known = list_values(joins ? &child->children[i] : child, &schema->fields[d], rtree, (tile->plan.tile * n + d) * 2,
+                          &lists[d]);
     }
     if (!known) return -1;
     places *= lists[d].count;
@@ -513,9 +532,23 @@ static int64_t list_places(const sparse_iterator *it, const tsr_sparse_tile *til
   return places;
 }
 
-/* Chooses the cells at a place, by its keys. `found` has room for the tile's cells. */
-static void choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile, const uint64_t *keys, uint32_t *found,
-                         uint8_t *chosen) {
+/* Returns true if a cell of a tile is at a place. */
+static bool is_at(const tsr_schema *schema, const tsr_point_column *sought, const tsr_place_coordinate *place,
+                  uint64_t cell) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_point_column *c = &sought[d];
+    const uint64_t size = schema->fields[d].cell_size;
+    if (size ? tsr__key(schema->fields[d].datatype, c->values + cell * size) != place[d].key
+             : tsr__bytes_compare(c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell], place[d].text,
+                                  place[d].key) != 0)
+      return false;
+  }
+  return true;
+}
+
+/* Chooses the cells at a place. `found` has room for the tile's cells. */
+static void choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_place_coordinate *place,
+                         uint32_t *found, uint8_t *chosen) {
   const tsr_schema *schema = it->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
   tsr_point_column sought[TSR_JOINT_MAX];
@@ -523,18 +556,27 @@ static void choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile,
   tsr_span span[TSR_JOINT_MAX];
   tsr_spans spans[TSR_JOINT_MAX];
   uint8_t room[TSR_JOINT_MAX][8];
+  bool text = false;
   for (uint32_t d = 0; d < n; d++) {
-    const uint8_t *values = tsr__pinned_coordinates(it->reader, tile->pinned, d).values;
-    tsr__key_value(schema->fields[d].datatype, keys[d], room[d]);
-    sought[d] = (tsr_point_column){.dimension = d, .values = values, .sought = room[d]};
-    span[d] = (tsr_span){keys[d], keys[d]};
+    const tsr_coordinates c = tsr__pinned_coordinates(it->reader, tile->pinned, d);
+    sought[d] = (tsr_point_column){
+        .dimension = d, .values = c.values, .offsets = c.offsets, .sought = place[d].text, .sought_size = place[d].key};
+    text |= c.offsets != NULL;
+    if (c.offsets) continue;
+    tsr__key_value(schema->fields[d].datatype, place[d].key, room[d]);
+    sought[d].sought = room[d];
+    span[d] = (tsr_span){place[d].key, place[d].key};
     spans[d] = (tsr_spans){.count = 1, .spans = &span[d]};
-    columns[d] = (tsr_select_column){&spans[d], schema->fields[d].datatype, values};
+    columns[d] = (tsr_select_column){&spans[d], schema->fields[d].datatype, c.values};
   }
-  uint64_t count = 1;
-  if (!has_unique_places(it, tile) || !tsr__global_order_find(schema, sought, n, tile->count, found))
-    count = tsr__select_joint(columns, n, tile->count, found);
-  for (uint64_t i = 0; i < count; i++) chosen[found[i]] = 1;
+  if (has_unique_places(it, tile) && tsr__global_order_find(schema, sought, n, tile->count, found)) {
+    chosen[*found] = 1;
+  } else if (text) {
+    for (uint64_t cell = 0; cell < tile->count; cell++) chosen[cell] |= is_at(schema, sought, place, cell);
+  } else {
+    const uint64_t count = tsr__select_joint(columns, n, tile->count, found);
+    for (uint64_t i = 0; i < count; i++) chosen[found[i]] = 1;
+  }
 }
 
 /* Chooses the cells for which a condition's child is false, if it names places; else returns false. */
@@ -542,14 +584,14 @@ static bool choose_places(const sparse_iterator *it, const tsr_sparse_tile *tile
                           value_list *lists, uint32_t *found, uint8_t *chosen) {
   const uint32_t n = it->reader->snapshot->schema->dimension_count;
   const int64_t places = list_places(it, tile, child, lists);
-  uint64_t keys[TSR_JOINT_MAX];
-  for (int64_t place = 0; place < places; place++) {
-    uint64_t rest = (uint64_t)place;
+  tsr_place_coordinate place[TSR_JOINT_MAX];
+  for (int64_t i = 0; i < places; i++) {
+    uint64_t rest = (uint64_t)i;
     for (uint32_t d = 0; d < n; d++) {
-      keys[d] = lists[d].keys[rest % lists[d].count];
+      place[d] = lists[d].values[rest % lists[d].count];
       rest /= lists[d].count;
     }
-    choose_place(it, tile, keys, found, chosen);
+    choose_place(it, tile, place, found, chosen);
   }
   return places >= 0;
 }

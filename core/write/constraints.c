@@ -310,14 +310,14 @@ static void print_value(const tsr_constraint_set *set, const tsr_constraint_item
 }
 
 /* Appends "low is 4, high is 3.5 at day=1, lat=47" of a cell that breaks a constraint: row `row` of the block from cell
- * `at` on. */
+ * `at` on. `before` comes first, unless the constraint reads dimensions only. */
 static void print_cell(tsr_constraint_set *set, const tsr_constraint_item *item, const tsr_constraint_cells *cells,
-                       uint64_t at, uint32_t count, uint32_t row, tsr_buffer *out) {
+                       uint64_t at, uint32_t count, uint32_t row, const char *before, tsr_buffer *out) {
   bool any = false;
   set_inputs(set, cells, at, count, item->reads, true);
   for (uint32_t f = set->schema->dimension_count; f < set->fields; f++) {
     if (!item->reads[f]) continue;
-    (void)tsr__buffer_printf(out, NULL, "%s%s is ", any ? ", " : "", set->schema->fields[f].name);
+    (void)tsr__buffer_printf(out, NULL, "%s%s is ", any ? ", " : before, set->schema->fields[f].name);
     print_value(set, item, f, row, out);
     any = true;
   }
@@ -330,7 +330,7 @@ static void print_cell(tsr_constraint_set *set, const tsr_constraint_item *item,
 static int fail_broken(tsr_constraint_set *set, const tsr_constraint_item *item, const tsr_constraint_cells *cells,
                        uint64_t at, uint32_t count, tsr_error *error) {
   tsr_buffer out = {.memory = set->arena.memory};
-  print_cell(set, item, cells, at, count, set->broken[0], &out);
+  print_cell(set, item, cells, at, count, set->broken[0], "", &out);
   tsr__fail(error, TSR_CHECK, "CHECK constraint failed: %.100s: %.200s%s: %.400s", item->shown.name, item->shown.text,
             strlen(item->shown.text) > 200 ? "..." : "", out.size ? (const char *)out.data : "");
   tsr__buffer_release(&out);
@@ -464,7 +464,7 @@ static int find_in_batch(tsr_constraint_set *set, const tsr_constraint_item *ite
     if (rc < 0) copy_text(found->fault, error->message);
     if (rc >= 0 && broken && !found->cells) {
       tsr_buffer out = {.memory = set->arena.memory};
-      print_cell(set, item, cells, at, count, set->broken[0], &out);
+      print_cell(set, item, cells, at, count, set->broken[0], "where ", &out);
       copy_text(found->first, out.size ? (const char *)out.data : "");
       tsr__buffer_release(&out);
     }
@@ -537,7 +537,7 @@ static int check_existing(tsr_constraint_set *set, tsr_array *array, tsr_error *
   TSR_TRY(rc);
   if (*found.fault) return tsr__fail(error, TSR_ERROR, "it cannot be evaluated for a cell: %s", found.fault);
   if (!found.cells) return TSR_OK;
-  return tsr__fail(error, TSR_CHECK, "%llu cells break %.200s, one where %s", (unsigned long long)found.cells,
+  return tsr__fail(error, TSR_CHECK, "%llu cells break %.200s, one %s", (unsigned long long)found.cells,
                    set->items[set->count - 1].shown.text, found.first);
 }
 

@@ -467,7 +467,7 @@ int tsr__constraints_test(tsr_constraint_set *set, const tsr_constraint_cells *c
 #define TSR_FINDING_TEXT 400
 typedef struct tsr_constraint_finding {
   uint64_t cells; /* that break the constraint */
-  char first[TSR_FINDING_TEXT]; /* the values and the coordinates of the first of them; "" if there is none */
+  char first[TSR_FINDING_TEXT]; /* of the first of them: "where v is 1 at x=2", or "at x=2"; "" if there is none */
   char fault[TSR_FINDING_TEXT]; /* why it could not be evaluated; "": it was */
 } tsr_constraint_finding;
 

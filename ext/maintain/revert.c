@@ -39,7 +39,7 @@ static int revert_open(revert_call *c, sqlite3_value **values, tsr_error *error)
   if (sqlite3_strnicmp(path, "db:", 3))
     return tsx_fail(error, TSR_ERROR,
                     "'%.200s' is a path: name a table, 'db:%.200s', for only tables have transactions", path,
-                    strpbrk(path, "/\\") ? "t" : path);
+                    !*path || strpbrk(path, "/\\") ? "t" : path);
   TSX_TRY(tsx_address_open(c->connection, values[0], NULL, c->committed ? NULL : values[1], NULL, &c->address, error));
   return c->address.since == TSR_TIME_BEGIN
              ? TSR_OK

@@ -514,6 +514,7 @@ typedef struct changes_cursor {
   tsx_changed written, dropped; /* the statements have pointers to them, ... */
   tsr_places *places[STATEMENTS]; /* ... and to these; NULL: of a dense array */
   tsr_token *token; /* of a feed, or NULL */
+  sqlite3_value *given[3]; /* the arguments as passed, for xColumn: SQLite may test them again; owned; or NULL */
   changes_times times;
   sqlite3_int64 lo, hi; /* of the step */
   int step;
@@ -534,6 +535,7 @@ static void clear(changes_cursor *c) {
     sqlite3_finalize(c->statements[i]);
     tsr_places_close(c->places[i]);
   }
+  for (int h = 0; h < 3; h++) sqlite3_value_free(c->given[h]);
   count_rows(c);
   tsr_token_close(c->token);
   sqlite3_free(c->times.steps);
@@ -839,8 +841,11 @@ static int read_arguments(changes_cursor *c, const tsx_address *source, sqlite3_
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   sqlite3_value *given[3] = {NULL};
   tsr_error error = {0};
-  for (int h = 0, at = 0; h < 3; h++)
-    if (c->plan.given[h]) given[h] = values[at++];
+  for (int h = 0, at = 0; h < 3; h++) {
+    if (!c->plan.given[h]) continue;
+    given[h] = values[at++];
+    if (!(c->given[h] = sqlite3_value_dup(given[h]))) return SQLITE_NOMEM;
+  }
   if (!given[0] || sqlite3_value_type(given[0]) == SQLITE_NULL)
     return fail_argument(c, "before is missing: give a time, a token or 'committed'");
   if (source->since != TSR_TIME_BEGIN)
@@ -946,7 +951,10 @@ static int column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int num
   const tsx_changes_table *t = (const tsx_changes_table *)cursor->pVtab;
   const int at = tsx_changes_at(t), first = 1 + t->dimensions;
   sqlite3_stmt *row = c->statements[c->current];
-  if (number > at && number <= at + 3) return SQLITE_OK;
+  if (number > at && number <= at + 3) {
+    if (c->given[number - at - 1]) sqlite3_result_value(context, c->given[number - at - 1]);
+    return SQLITE_OK;
+  }
   if (number == at && c->every) {
     if (c->step <= c->times.count) sqlite3_result_int64(context, c->hi);
     return SQLITE_OK;

@@ -111,6 +111,8 @@ SCENARIOS = {
     "sync a vacuum": Scenario(SPARSE + ["SELECT tessera_sync('@a', '@out')", MERGE, vacuum("fragments")], "SELECT tessera_sync('@a', '@out')"),
     "sync a dense vacuum": Scenario(DENSE + ["SELECT tessera_sync('@a', '@out')", MERGE, vacuum("fragments")], "SELECT tessera_sync('@a', '@out')"),
     "sync inside": Scenario(INSIDE + ["SELECT tessera_sync('db:t', '@out')", "INSERT INTO t VALUES(77, 7, '')"], "SELECT tessera_sync('db:t', '@out')"),
+    "sync within the database": Scenario(INSIDE + ["SELECT tessera_sync('db:t', 'db:i')", "INSERT INTO t VALUES(77, 7, '')", "DELETE FROM t WHERE x = 1"], "SELECT tessera_sync('db:t', 'db:i')"),
+    "sync into the database": Scenario(SPARSE + ["SELECT tessera_sync('@a', 'db:i')", MERGE, vacuum("fragments")], "SELECT tessera_sync('@a', 'db:i')"),
     "sync before the first time": Scenario(SPARSE, "SELECT tessera_sync('@a', '@out', '{\"as_of\":1}')"),   # an array without cells, which a first sync with as_of begins with
     "sync up to a time": Scenario(SPARSE + ["SELECT tessera_sync('@a', '@out', '{\"as_of\":1}')"], f"SELECT tessera_sync('@a', '@out', json_object('as_of', {SECOND}))"),
     "sync more up to a time": Scenario(SPARSE + [f"SELECT tessera_sync('@a', '@out', json_object('as_of', {FIRST}))"], f"SELECT tessera_sync('@a', '@out', json_object('as_of', {SECOND}))"),

@@ -311,6 +311,8 @@ def test_columns():
     db.query("UPDATE t SET before = 8 WHERE change = 2")
     same(db.query(f"SELECT change_2, old_v, new_v FROM c({first}) ORDER BY change_2"), [(1, 1, 9), (2, 2, 2)], "all attributes")
     same(db.query(f"SELECT change_2, old_before, new_before FROM d({first})"), [(2, 2, 8)], "chosen attributes")
+    same(db.query(f"SELECT change_2, before, after, mode FROM c({first}, NULL, 'net') WHERE before = {first} AND change_2 = 1"), [(1, first, None, "net")], "arguments are columns with the value that was passed")
+    same(db.query(f"SELECT change_2 FROM c({first}) WHERE before = 0"), [], "no time is two times")
     for option in ("columns='v,x'", "columns='change'", "columns=v", "rows='v'", "columns='v', columns='v'"):
         fails(db, f"CREATE VIRTUAL TABLE temp.e USING tessera_changes(t, {option})", "columns")
     plan = db.plan(f"SELECT * FROM c({first}) WHERE change_2 BETWEEN 1 AND 5 ORDER BY change_2 DESC")
@@ -419,6 +421,40 @@ def test_each_tile_is_decoded_once():
         values = dict(db.query("SELECT name, value FROM tessera_stats"))
         if values["cells_decoded"] > 3 * 10000:
             raise AssertionError(f"{values['cells_decoded']} cells decoded for 330 changes in 50 tiles of 200: {arguments}")
+
+
+def test_deletes_of_single_cells():
+    """Cells at the corners of tiles and within, deleted one by one and by lists, in one transaction: with coordinates of each kind, in each order, with duplicates; places without a cell, too."""
+    kinds = {"k INT32 DIMENSION(-50, 49, 10)": range(-9, 9), "k FLOAT64 DIMENSION(-9, 9, 2)": [i / 2 for i in range(-9, 9)], "k FLOAT32 DIMENSION": [-2.0**90, -0.5, 0.0, 0.5, 2.0**90],
+             "k TEXT DIMENSION": ["", "a", "aa", "ab", "b", "é", "z" * 40], "k UINT64 DIMENSION": [0, 1, 2**40, 2**62]}
+    for declared, values in kinds.items():
+        for more in ("", ", cell_order=col", ", cell_order=hilbert", ", duplicates=1"):
+            if "hilbert" in more and "TEXT" in declared:
+                continue
+            db, values = Database(), list(values)
+            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=sparse, {declared}, y INT32 DIMENSION(0, 9, 5), v INT32, capacity=4{more})")
+            db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+            db.query("BEGIN")
+            for k in values:
+                db.query("INSERT INTO t VALUES(?, 1, 1), (?, 2, 2), (?, 7, 3)", (k, k, k))
+            db.query("COMMIT")
+            first, token = db.query("SELECT last_write, tessera_token('db:t') FROM tessera_array('db:t')")[0]
+            time.sleep(0.003)
+            before = db.query("SELECT k, y, v FROM t")
+            db.query("BEGIN")
+            for k in values:
+                db.query("DELETE FROM t WHERE k = ? AND y = 1", (k,))
+            db.query("DELETE FROM t WHERE k IN (?, ?) AND y IN (7, 9)", (values[0], values[-1]))
+            db.query("DELETE FROM t WHERE k = ? AND y = 5", (values[1],))
+            db.query("COMMIT")
+            left = set(db.query("SELECT k, y, v FROM t"))
+            gone = sorted((row for row in before if row not in left), key=repr)
+            same(len(gone), len(values) + 2, declared + more)
+            same(sorted(db.query(f"SELECT k, y, old_v FROM c({first}) WHERE change = 'delete'"), key=repr), gone, declared + more)
+            same(sorted(db.query("SELECT k, y FROM c(?) WHERE change = 'delete'", (token,)), key=repr), sorted((row[:2] for row in gone), key=repr), declared + more)
+            same(db.value("SELECT count(*) FROM c(?)", (first,)), len(gone), declared + more)
+            db.close()
 
 
 def test_growth():

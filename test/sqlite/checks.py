@@ -239,6 +239,7 @@ def test_columns_of_an_update():
     db.query("CREATE VIRTUAL TABLE t USING tessera(id INT64 DIMENSION, v INT64, w INT64)")
     db.query("INSERT INTO t VALUES(1, -1, 0), (2, 2, 0)")
     check_contains(db.error("SELECT tessera_add_check('db:t', 'positive', 'v > 0')").text, "1 cells break v > 0, one where v is -1 at id=1")
+    check_contains(db.error("SELECT tessera_add_check('db:t', 'few', 'id > 1')").text, "1 cells break id > 1, one at id=1")
     db.query("SELECT tessera_add_check('db:t', 'positive', ' v > 0 ', '{\"existing\":\"keep\"}')")
     db.query("UPDATE t SET w = 5")
     failure(db, "UPDATE t SET v = v", (), "v is -1 at id=1")

@@ -3,8 +3,10 @@ before or the state after, what was left can be done again, and nothing is lost.
 
 usage: deaths.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N] [--seed N]      # a sample, as transactions.py says
 """
+import os
 import sqlite3
 import sys
+import tempfile
 
 from buckets import run
 from transactions import ARRAY, EVERY, deaths, outside, rows
@@ -97,6 +99,48 @@ def test_copies(bucket):
         db.close()
 
     both(bucket, "import", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_sync('{uri}', 'db:inside')",), judge_import)
+
+
+PAIRS = [(a, b) for a in ("bucket", "directory", "database") for b in ("bucket", "directory", "database") if "bucket" in (a, b)]   # crash_upkeep.py has the others
+
+
+def test_syncs(bucket):
+    """A copy that follows its array, which has new commits, a delete, and a merge whose sources are gone: it is as it was, or as it will be; the next sync makes it the same, and then copies nothing."""
+    after = [(1, 1), (3, 30), (4, 4), (5, 5)]
+    for pair in PAIRS:
+        with tempfile.TemporaryDirectory() as folder:
+            sync_of(bucket, pair, after, {"bucket": "{uri}-", "directory": folder + "/{name}-", "database": "db:"})
+
+
+def sync_of(bucket, pair, after, places):
+    source, target = (places[kind] + end for kind, end in zip(pair, ("t", "copy")))
+    sync = f"SELECT tessera_sync('{source}', '{target}')"
+
+    def names(uri):
+        return {"uri": uri, "name": uri.rpartition("/")[2]}
+
+    def prepare(db, uri):
+        fill(db, "t", "" if pair[0] == "database" else f"'{source}', ".format(**names(uri)))
+        rows(db, sync.format(**names(uri)))
+        db.execute("INSERT INTO t VALUES (4, 4)")
+        db.execute(f"SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t', '{{\"grace_s\":0}}')").fetchall()
+        db.execute("DELETE FROM t WHERE x = 2")
+        db.execute("INSERT INTO t VALUES (5, 5)")
+
+    def judge(uri, path, said):
+        db = bucket.connect(path, direct=True)
+        from_, to = source.format(**names(uri)), target.format(**names(uri))
+        if pair[1] != "database":
+            db.execute(f"CREATE VIRTUAL TABLE temp.copy USING tessera('{to}')")
+        seen = rows(db, "SELECT x, a FROM copy ORDER BY x")
+        assert seen in (CELLS, after) and (not said or seen == after), seen
+        rows(db, f"SELECT tessera_sync('{from_}', '{to}')")
+        assert rows(db, "SELECT x, a FROM copy ORDER BY x") == rows(db, "SELECT x, a FROM t ORDER BY x") == after
+        assert rows(db, f"SELECT tessera_sync('{from_}', '{to}')") == [('{"copied":0,"removed":0,"bytes":0}',)]
+        check(db, to)
+        db.close()
+
+    both(bucket, f"sync-{pair[0]}-{pair[1]}", prepare, (sync,), judge)
 
 
 def test_drops(bucket):
@@ -208,7 +252,7 @@ def test_kinds_of_upkeep(bucket):
         both(bucket, "kind-" + what, prepare, tuple(f"SELECT tessera_{verb}('{{uri}}', '{what}')" for verb in ("consolidate", "vacuum")), judge)
 
 
-TESTS = (test_updates, test_copies, test_drops, test_metadata, test_evolutions, test_groups, test_kinds_of_upkeep)
+TESTS = (test_updates, test_copies, test_syncs, test_drops, test_metadata, test_evolutions, test_groups, test_kinds_of_upkeep)
 
 if __name__ == "__main__":
     sys.exit(run(TESTS, "deaths"))

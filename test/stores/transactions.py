@@ -328,13 +328,14 @@ class Killer(FaultProxy):
 def die(bucket, name, prepare, statements, judge, place, after=False, changes=False):
     """Kills a process at one of its requests (with `changes`, of those that change something), or not: 0. Returns what it said, and the kinds of the
     requests that came."""
-    uri, path = f"{ARRAY}{name}{place}{'a' if after else ''}", database(bucket, name)
+    last, path = f"{name}{place}{'a' if after else ''}", database(bucket, name)
+    uri = ARRAY + last
     db = bucket.connect(path, direct=True)
     prepare(db, uri)
     db.close()
     with Killer(bucket.server.port) as killer:
         killer.after, killer.changes = after, changes
-        child = Child(bucket, killer.port, [text.format(uri=uri) for text in statements], path).ready()
+        child = Child(bucket, killer.port, [text.format(uri=uri, name=last) for text in statements], path).ready()
         killer.victim, killer.at = child, place
         child.go()
         said = child.end()

@@ -431,6 +431,23 @@ static void test_any_budget_is_an_error_or_gives_all_rows(void **state) {
 }
 
 /* Every allocation fails once. */
+/* Fragments with equal coordinates, one of them consolidated, and a condition: 7 of their cells are visible. */
+static void make_three(made_array *m, written *w, bool text, int32_t *limit) {
+  made_open(m, false, 2, text, 0, 9, NULL);
+  m->array.threads = 1;
+  for (int f = 0; f < 3; f++) {
+    w[f].count = 12;
+    for (int i = 0; i < 12; i++) {
+      w[f].cells[i] = (made_cell){.at = {0, i}, .value = i + 100 * f, .time = 10, .deleted = UINT64_MAX};
+      w[f].cells[i].text[0] = (char)('a' + i);
+    }
+    made_sparse(m, 10 * (uint64_t)f, 10 * (uint64_t)f + 10, w[f].cells, 12, f == 1, f == 1);
+  }
+  *limit = 205;
+  add_condition(m, 0, 100, limit);
+  give_conditions(m, 2, 1);
+}
+
 static void test_each_failing_allocation_is_an_error(void **state) {
   (void)state;
   static made_row rows[200];
@@ -438,19 +455,8 @@ static void test_each_failing_allocation_is_an_error(void **state) {
   for (long left = 0;; left++) {
     made_array m;
     tsr_error error = {0};
-    made_open(&m, false, 2, left % 2, 0, 9, NULL);
-    m.array.threads = 1;
-    for (int f = 0; f < 3; f++) {
-      w[f].count = 12;
-      for (int i = 0; i < 12; i++) {
-        w[f].cells[i] = (made_cell){.at = {0, i}, .value = i + 100 * f, .time = 10, .deleted = UINT64_MAX};
-        w[f].cells[i].text[0] = (char)('a' + i);
-      }
-      made_sparse(&m, 10 * (uint64_t)f, 10 * (uint64_t)f + 10, w[f].cells, 12, f == 1, f == 1);
-    }
-    int32_t limit = 205;
-    add_condition(&m, 0, 100, &limit);
-    give_conditions(&m, 2, 1);
+    int32_t limit;
+    make_three(&m, w, left % 2, &limit);
     tsr_reader *reader = NULL;
     const tsr_request ask = {.fields = (const bool[]){true, true, true, true}};
     m.memory.left = left / 2;
@@ -471,6 +477,60 @@ static void test_each_failing_allocation_is_an_error(void **state) {
       assert_int_equal(r, 7);
       break;
     }
+  }
+}
+
+/* Looks up the places of the last fragment. Returns how many rows are there, or an error. */
+static int64_t look_up_all(made_array *m, const written *w, tsr_reader *reader, tsr_error *error) {
+  static made_row rows[200];
+  made_request request;
+  int64_t sum = 0;
+  for (uint64_t i = 0; i < w->count; i++) {
+    request_place(m, &w->cells[i], &request);
+    const tsr_request ask = {.dimensions = request.dimensions, .fields = (const bool[]){false, false, i > 3, true}};
+    int64_t r = tsr_reader_start(reader, &ask, error);
+    if (r >= 0) r = made_read(reader, m, rows, 200, error);
+    if (r < 0) return r;
+    sum += r;
+  }
+  return sum;
+}
+
+/* Cells that are looked up together: where memory ends, each is looked up by itself, or it is an error. */
+static void test_failing_allocations_of_look_ups(void **state) {
+  (void)state;
+  static written w[3];
+  for (long left = 0;; left++) {
+    made_array m;
+    tsr_error error = {0};
+    int32_t limit;
+    tsr_places *places;
+    tsr_reader *reader = NULL;
+    const tsr_batch *batch;
+    make_three(&m, w, left % 2, &limit);
+    assert_int_equal(tsr_places_open(m.environment, &m.schema, &places, NULL), TSR_OK);
+    m.snapshot.shows = TSR_SHOWS_ALL;
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
+    while (tsr_reader_next(reader, &batch, NULL) > 0)
+      assert_int_equal(tsr_places_add(places, reader, batch, NULL), TSR_OK);
+    tsr_reader_close(reader);
+    m.snapshot.shows = TSR_SHOWS_CELLS;
+    reader = NULL;
+    m.memory.left = left / 2;
+    int64_t r = tsr_reader_open(&m.snapshot, &reader, &error);
+    if (r >= 0) r = tsr_reader_expect(reader, places, &error);
+    if (r >= 0) r = look_up_all(&m, &w[2], reader, &error);
+    m.memory.left = -1;
+    assert_int_equal(r, r < 0 ? TSR_NOMEM : 7);
+    if (r < 0 && reader) {
+      assert_int_equal(tsr_reader_expect(reader, places, &error), TSR_OK);
+      assert_int_equal(look_up_all(&m, &w[2], reader, &error), 7);
+    }
+    tsr_reader_close(reader);
+    tsr_places_close(places);
+    made_close(&m);
+    if (r >= 0 && left % 2) break;
   }
 }
 
@@ -520,6 +580,7 @@ int main(void) {
       cmocka_unit_test(test_only_needed_slots_are_decoded),
       cmocka_unit_test(test_any_budget_is_an_error_or_gives_all_rows),
       cmocka_unit_test(test_each_failing_allocation_is_an_error),
+      cmocka_unit_test(test_failing_allocations_of_look_ups),
       cmocka_unit_test(test_a_file_cut_at_any_byte_is_an_error_or_gives_all_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
