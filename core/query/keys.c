@@ -129,7 +129,8 @@ static int axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t co
     return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", key->field);
   for (key->axis = 0; key->axis < run->grouping.axis_count; ++key->axis) {
     const query_axis *a = &run->grouping.axes[key->axis];
-    if (a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain) return TSR_OK;
+    if (!a->rows && a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain)
+      return TSR_OK;
   }
   const tsr_field *field = &schema->fields[key->field];
   query_axis *made = &run->grouping.axes[run->grouping.axis_count++];
