@@ -326,6 +326,14 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
     const query_axis *axis = &run->grouping.axes[a];
     const bool has_null = axis->has_null;
     uint32_t outside = 0;
+    if (!axis->rows && run->boxes.period && run->boxes.steady[axis->field]) { /* pairs come from one period */
+      const uint32_t cell = rows->cells[0];
+      axis_places(run, axis, &(query_rows){.cells = &cell, .count = 1}, places);
+      const uint32_t number = places[0] < axis->count ? axis->numbers[places[0]] : has_null ? 0 : QUERY_OUTSIDE;
+      for (uint32_t r = 0; r < rows->count; r++) part->buffers.numbers[r] += number;
+      if (number & QUERY_OUTSIDE) return fail_without_key(part, axis, error);
+      continue;
+    }
     axis_places(run, axis, rows, places);
     for (uint32_t r = 0; r < rows->count; r++) {
       const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;

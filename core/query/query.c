@@ -643,11 +643,10 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = next_needed(run, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
-  run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
-  if (run->boxes.given) {
-    tsr__query_boxes_period(run, run->input.subtile);
-    run->input.subtile = NULL; /* pairs are not in the order of a tile's cells */
-  }
+  const tsr_subtile *subtile = iterator->subtile ? iterator->subtile(iterator) : NULL;
+  if (run->boxes.given) tsr__query_boxes_period(run, subtile);
+  /* pairs are not in the order of a tile's cells */
+  run->input.subtile = run->input.batch->selection || run->boxes.given ? NULL : subtile;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
   const bool placed = run->input.subtile && (run->grouping.grid || run->input.placed); /* by the subtile alone */
