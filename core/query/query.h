@@ -33,7 +33,8 @@ typedef struct query_part query_part;
 typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
   uint32_t aggregate, measure; /* its number; the measure whose extreme determines the row */
   uint32_t value; /* number of its expression */
-  uint32_t word, value_word; /* the first word, in a record, of the extreme and of the value */
+  /* the first word, in a record, of the extreme, of the value, and of what tiles that will be read promise */
+  uint32_t word, value_word, promise_word;
   bool leads; /* the first of the aggregates that share this extreme */
   bool greatest; /* the row of the maximum, not of the minimum */
 } query_at;
@@ -48,6 +49,10 @@ typedef struct query_extremes { /* all such aggregates of a query */
 /* Adds the rows of a block. `operand` has the values of the measure whose extremes determine the rows. */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
+
+/* `known` has the measures of a tile of one group, all of whose cells count. Returns true if the row of an extreme may be
+ * in it, so that it must be read, and notes that it will be. */
+bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64_t *record);
 
 /* Merges a record of a part into a record of the query. */
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
