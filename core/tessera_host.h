@@ -31,6 +31,11 @@ TSR_API int tsr_file_read(tsr_environment *environment, const char *path, void *
  * always allowed. */
 TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+/* Tells the system that a new block of the host's will be filled, so that a large one may get huge pages. */
+TSR_API void tsr_memory_advise(void *block, uint64_t size);
+
 /* ---- Counters and progress --------------------------------------------------------------------------------------- */
 
 /* Adds to rows_returned, for hosts that hand out rows themselves. */

@@ -16,8 +16,10 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/memory.h"
+#include "tessera_host.h"
 
 #include "base/arithmetic.h"
+#include "base/system.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ADDRESS_SANITIZER 1
@@ -256,6 +258,103 @@ static memory_block *take_spare(tsr_memory *root, uint64_t size) {
   return NULL;
 }
 
+/* ---- Huge pages -------------------------------------------------------------------------------------------------- */
+
+#define ADVISE_LEAST                                                                                                   \
+  (UINT64_C(4) << 20) /* bytes of a block that has a huge page wherever it begins, and mostly several */
+
+void tsr_memory_advise(void *block, uint64_t size) {
+  const uint64_t before = (TSR_REGION_HUGE - (uintptr_t)block % TSR_REGION_HUGE) % TSR_REGION_HUGE;
+  if (size < ADVISE_LEAST || !tsr__huge_pages()) return;
+  tsr__advise_huge_pages((uint8_t *)block + before, (size - before) / TSR_REGION_HUGE * TSR_REGION_HUGE);
+}
+
+/* ---- Pieces of regions ------------------------------------------------------------------------------------------- */
+
+#define REGION_FROM (UINT64_C(4) << 20) /* bytes in use from which there are regions */
+/* A region is aligned within its block, whose other pages are never touched. */
+#define REGION_BLOCK (TSR_REGION_BYTES + TSR_REGION_HUGE)
+#define PIECE_EXTRA  SLACK_UNIT /* bytes of a piece for the header, and so that its capacity is whole units of slack */
+
+static uint32_t piece_units(uint64_t size) { return tsr__region_units(size + PIECE_EXTRA); }
+
+/* Charges a root for memory that it has whether or not a block uses it, which no limit forbids. */
+static void charge_root(tsr_memory *root, uint64_t size) {
+  atomic_fetch_add_explicit(&root->used, size, memory_order_relaxed);
+}
+
+/* Returns an empty region to the allocator if the others have `room` bytes left. */
+static bool remove_region(tsr_memory *root, uint64_t room) {
+  uint8_t *block = tsr__regions_remove(&root->spares->regions, room);
+  if (!block) return false;
+  UNPOISON(block, REGION_BLOCK);
+  root->reallocate(root->argument, block, 0);
+  memory_release(root, NULL, REGION_BLOCK);
+  return true;
+}
+
+/* Adds a region if at most half of one and a quarter of all others is free, in pieces that are too small. */
+static bool add_region(tsr_memory *root) {
+  tsr_spare_blocks *spares = root->spares;
+  const uint64_t room = atomic_load_explicit(&spares->regions.room, memory_order_relaxed),
+                 count = atomic_load_explicit(&spares->regions.count, memory_order_relaxed);
+  if (TSR_REGION_BYTES > atomic_load_explicit(&spares->most, memory_order_relaxed) ||
+      room > TSR_REGION_BYTES / 2 + count * TSR_REGION_BYTES / 4)
+    return false;
+  uint8_t *block = root->reallocate(root->argument, NULL, REGION_BLOCK);
+  if (!block) return false;
+  uint8_t *base = block + (TSR_REGION_HUGE - (uintptr_t)block % TSR_REGION_HUGE) % TSR_REGION_HUGE;
+  tsr__advise_huge_pages(base, TSR_REGION_BYTES);
+  POISON(base, TSR_REGION_BYTES);
+  charge_root(root, REGION_BLOCK);
+  note_peak(root);
+  if (tsr__regions_add(&spares->regions, base, block)) return true;
+  UNPOISON(base, TSR_REGION_BYTES);
+  root->reallocate(root->argument, block, 0);
+  memory_release(root, NULL, REGION_BLOCK);
+  return false;
+}
+
+/* Takes a piece of a region for a block of `size` bytes. Returns NULL if the block has to be allocated. */
+static memory_block *take_piece(tsr_memory *root, uint64_t size) {
+  tsr_spare_blocks *spares = root->spares;
+  if (!spares || !spares->huge || size + PIECE_EXTRA > TSR_REGION_LARGEST || REGION_BLOCK > root->largest ||
+      atomic_load_explicit(&root->used, memory_order_relaxed) < REGION_FROM + size) /* which is counted already */
+    return NULL;
+  const uint32_t units = piece_units(size);
+  bool full;
+  memory_block *b = tsr__regions_take(&spares->regions, units, &full);
+  if (!b && full && add_region(root)) b = tsr__regions_take(&spares->regions, units, &full);
+  if (b) UNPOISON(b, sizeof *b);
+  return b;
+}
+
+static void use_piece(memory_block *b, tsr_memory *owner, uint64_t size) {
+  use_block(b, owner, size, piece_units(size) * TSR_REGION_UNIT - PIECE_EXTRA);
+  memory_release(tsr__memory_root(owner), NULL, size + sizeof *b);
+}
+
+/* Keeps the charge of a piece, which changes its size in place, from the root. */
+static void resize_piece(tsr_memory *root, uint64_t before, uint64_t size) {
+  if (size > before) memory_release(root, NULL, size - before);
+  else charge_root(root, before - size);
+}
+
+static bool is_piece(const tsr_memory *root, const memory_block *b) {
+  return root->spares && tsr__regions_have(&root->spares->regions, b);
+}
+
+/* Gives back a piece. The caller releases its bytes, of which the root was relieved when the piece was taken. */
+static void give_piece(tsr_memory *root, memory_block *b) {
+  const uint64_t capacity = block_capacity(b);
+  charge_root(root, block_size(b) + sizeof *b);
+  POISON(b, capacity + PIECE_EXTRA);
+  tsr__regions_give(&root->spares->regions, b, piece_units(capacity));
+  remove_region(root, TSR_REGION_BYTES);
+}
+
+/* ---- What is kept ------------------------------------------------------------------------------------------------ */
+
 void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit) {
   tsr_memory *root = tsr__memory_root(memory);
   memory->limit = limit;
@@ -267,9 +366,11 @@ void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit) {
   if (most < before) trim_spares(root, most);
 }
 
-void tsr__spare_blocks_init(tsr_spare_blocks *spares) {
+void tsr__spare_blocks_init(tsr_spare_blocks *spares, bool huge) {
   memset(spares, 0, sizeof *spares);
   atomic_init(&spares->most, SPARE_BYTES);
+  tsr__regions_init(&spares->regions);
+  spares->huge = huge;
 }
 
 bool tsr__spare_blocks_release(tsr_memory *root) {
@@ -279,6 +380,7 @@ bool tsr__spare_blocks_release(tsr_memory *root) {
     any = any || b;
     free_spare(root, b);
   }
+  while (root->spares && remove_region(root, 0)) any = true;
   return any;
 }
 
@@ -315,20 +417,23 @@ static memory_block *allocate_block(tsr_memory *memory, memory_block *old, uint6
   memory_block *b;
   do b = zero && standard ? calloc(1, bytes) : memory->reallocate(memory->argument, old, bytes);
   while (!b && tsr__spare_blocks_release(tsr__memory_root(memory)));
+  if (b && !old) tsr_memory_advise(b, bytes);
   if (b && zero && !standard) memset(b, 0, bytes);
   return b;
 }
 
 static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void *pointer, tsr_error *error) {
   TSR_TRY(charge_block(memory, size, error));
-  uint64_t capacity;
-  memory_block *b = size < SPARE_LEAST ? NULL : take_spare(tsr__memory_root(memory), size);
+  tsr_memory *root = tsr__memory_root(memory);
+  memory_block *b = size < SPARE_LEAST ? NULL : take_spare(root, size);
   if (b) {
-    capacity = block_capacity(b);
-    use_block(b, memory, size, capacity);
+    use_block(b, memory, size, block_capacity(b));
     if (zero) memset(b + 1, 0, size);
+  } else if (size >= SPARE_LEAST && !zero &&
+             (b = take_piece(root, size)) != NULL) { /* calloc's pages are zero as they come */
+    use_piece(b, memory, size);
   } else {
-    capacity = capacity_for(memory, size);
+    const uint64_t capacity = capacity_for(memory, size);
     b = allocate_block(memory, NULL, capacity, zero);
     if (!b) {
       memory_release(memory, NULL, size + sizeof *b);
@@ -379,17 +484,23 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *er
     TSR_TRY(tsr__memory_charge(memory, size - before, error));
   }
   const bool fits = size <= capacity && size >= SPARE_LEAST && capacity - size <= size / SPARE_FIT;
+  const bool piece = capacity >= SPARE_LEAST && is_piece(tsr__memory_root(memory), old);
   if (fits) {
+    if (piece) resize_piece(tsr__memory_root(memory), before, size);
     use_block(old, memory, size, capacity);
   } else {
     const uint64_t wanted = capacity_for(memory, size);
     UNPOISON(old + 1, capacity);
-    memory_block *b = allocate_block(memory, old, wanted, false);
+    memory_block *b = allocate_block(memory, piece ? NULL : old, wanted, false);
     if (!b) {
       use_block(old, memory, before, capacity);
       if (size <= before) return TSR_OK; /* the old block is large enough */
       memory_release(memory, NULL, size - before);
       return fail_system(memory, size, error);
+    }
+    if (piece) {
+      memcpy(b + 1, old + 1, TSR_MIN(before, size));
+      give_piece(tsr__memory_root(memory), old);
     }
     use_block(b, memory, size, wanted);
     set_pointer(pointer, b + 1);
@@ -409,7 +520,10 @@ void tsr__free(void *pointer) {
   memory_block *b = (memory_block *)pointer - 1;
   tsr_memory *owner = b->owner;
   const uint64_t size = block_size(b) + sizeof *b, capacity = block_capacity(b);
-  if (capacity < SPARE_LEAST || !keep_spare(tsr__memory_root(owner), b)) {
+  tsr_memory *root = tsr__memory_root(owner);
+  if (capacity >= SPARE_LEAST && is_piece(root, b)) {
+    give_piece(root, b);
+  } else if (capacity < SPARE_LEAST || !keep_spare(root, b)) {
     UNPOISON(b + 1, capacity);
     owner->reallocate(owner->argument, b, 0);
   }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "base/region.h"
 
 typedef struct tsr_context_pool tsr_context_pool;
 typedef struct tsr_spare_blocks tsr_spare_blocks;
@@ -127,12 +128,14 @@ struct tsr_spare_blocks {
   _Atomic uint64_t bytes; /* of the blocks in all slots */
   _Atomic uint64_t most; /* at most so many; see tsr__memory_set_limit */
   _Atomic unsigned next; /* the slot that gives way when all are taken */
+  bool huge; /* blocks are cut from regions, once the first few MiB are in use */
+  tsr_regions regions; /* charged to the root whole, so that their blocks are not charged to it */
 };
 
-/* Makes an empty set. */
-void tsr__spare_blocks_init(tsr_spare_blocks *spares);
+/* Makes an empty set; `huge`: with regions. */
+void tsr__spare_blocks_init(tsr_spare_blocks *spares, bool huge);
 
-/* Returns all blocks in root->spares to the allocator. Returns true if there was one. */
+/* Returns all spare blocks and empty regions of a root to the allocator. Returns true if there was one. */
 bool tsr__spare_blocks_release(tsr_memory *root);
 
 /* Zeroes memory in a way that the compiler cannot optimise away, for keys. */

@@ -36,6 +36,12 @@ bool tsr__threads_live_at_exit(void);
 /* Returns how many files this process may have open at a time; SIZE_MAX if there is no limit. */
 size_t tsr__open_files_limit(void);
 
+/* Returns true if the system gives huge pages to memory that asks for them. */
+bool tsr__huge_pages(void);
+
+/* Asks for huge pages for memory that no thread has touched yet: a whole number of them. */
+void tsr__advise_huge_pages(void *memory, size_t size);
+
 /* Writes the name of this machine. Returns 0 or an errno. */
 int tsr__host_name(char *name, size_t room);
 

@@ -13,9 +13,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +70,37 @@ unsigned tsr__cores(void) {
 #endif
   const long count = sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 ? (unsigned)count : 1;
+}
+
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+/* The file has the choices, with the present one in brackets. */
+static bool read_huge_pages(void) {
+  char text[64] = "";
+  const int file = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool known = read(file, text, sizeof text - 1) > 0;
+  close(file);
+  return known && (strstr(text, "[always]") || strstr(text, "[madvise]"));
+}
+
+bool tsr__huge_pages(void) {
+  enum { UNKNOWN, YES, NO };
+  static _Atomic int state;
+  int now = atomic_load_explicit(&state, memory_order_relaxed);
+  if (now == UNKNOWN) {
+    now = read_huge_pages() ? YES : NO;
+    atomic_store_explicit(&state, now, memory_order_relaxed);
+  }
+  return now == YES;
+}
+#else
+bool tsr__huge_pages(void) { return false; }
+#endif
+
+void tsr__advise_huge_pages(void *memory, size_t size) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  (void)madvise(memory, size, MADV_HUGEPAGE);
+#endif
 }
 
 int tsr__host_name(char *name, size_t room) {

@@ -53,6 +53,11 @@ unsigned tsr__cores(void) {
   return TSR_MAX(count, 1u);
 }
 
+/* Large pages want a privilege that few programs have. */
+bool tsr__huge_pages(void) { return false; }
+
+void tsr__advise_huge_pages(void *memory, size_t size) {}
+
 int tsr__host_name(char *name, size_t room) {
   wchar_t wide[256];
   DWORD size = 256;

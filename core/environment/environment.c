@@ -71,7 +71,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   e->memory.cancel.requested = options->interrupted;
   e->memory.cancel.argument = options->interrupted_argument;
   e->memory.contexts = &e->contexts;
-  tsr__spare_blocks_init(&e->spares);
+  tsr__spare_blocks_init(&e->spares, tsr__huge_pages());
   e->memory.spares = &e->spares;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
@@ -98,6 +98,7 @@ void tsr_environment_close(tsr_environment *environment) {
   tsr__free(environment->bucket_bound);
   tsr__bounds_release(&environment->bounds);
   tsr__context_pool_release(&environment->memory);
+  atomic_flag_clear(&environment->spares.regions.busy); /* a fork may have left the thread behind that held it */
   tsr__spare_blocks_release(&environment->memory);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
 }

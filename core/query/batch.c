@@ -62,6 +62,7 @@ static void part_free(query_part *part) {
 void tsr__query_parts_release(tsr_query_run *run) {
   for (uint32_t p = 0; p < run->parts.count; p++) part_free(run->parts.list[p]);
   run->parts.count = 0;
+  tsr__query_boxes_release(run);
 }
 
 /* Returns true if there is memory for one more part, and as much again for the groups of each part. */
@@ -392,7 +393,7 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   part->pairs.counted = 0;
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);
-    if (run->boxes.period) n = TSR_MIN(n, run->boxes.period - (run->boxes.origin + at) % run->boxes.period);
+    if (run->boxes.period) n = tsr__query_boxes_cut(run, at, n);
     query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                         .first = batch->selection ? 0 : batch->first + at,
                         .count = (uint32_t)n};
@@ -517,9 +518,16 @@ static part_cut choose_cut(const tsr_query_run *run) {
   if (run->input.subtile) {
     row = run->input.subtile->axes[run->input.subtile->dimensions - 1].extent;
     place = run->input.subtile->origin + run->input.batch->first;
+  } else if (run->boxes.period && run->input.batch->selection) {
+    const uint64_t count = run->input.batch->count;
+    cut.before = tsr__query_boxes_cut(run, 0, count);
+    row = cut.before < count ? tsr__query_boxes_cut(run, cut.before, count - cut.before) : 0;
+    if (row > 0 && row <= PART_CELLS) cut.size = PART_CELLS / row * row;
+    else cut.before = 0;
+    return cut;
   } else if (run->boxes.period) {
     row = run->boxes.period <= PART_CELLS ? run->boxes.period : run->boxes.line;
-    place = run->boxes.origin;
+    place = run->boxes.origin + run->input.batch->first;
   }
   if (row == 0 || row > PART_CELLS) return cut;
   cut.size = PART_CELLS / row * row;
@@ -606,6 +614,7 @@ int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
     TSR_TRY(rc);
     for (uint64_t p = 0; p < parts; p++) {
       TSR_TRY(merge_part(run, run->parts.list[p], error));
+      if (run->boxes.period) tsr__query_pairs_share(run->parts.list[p]);
       tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_paired, run->parts.list[p]->pairs.counted);
     }
   }

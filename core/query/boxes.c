@@ -7,7 +7,8 @@
  *
  * In a dense tile blocks come again with the same numbers, if a dimension without a range is slower than those with
  * one: the next step of time. The distance is the period. Parts keep the pairs of some blocks as patterns, for blocks
- * at the same place of the period.
+ * at the same place of the period. These pairs are sorted by a key of their rows, so that cells of one group follow each
+ * other, in their order.
  *
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
@@ -15,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "model/datatype.h"
 
 #define NUMBER_NONE (-1) /* a coordinate that meets no row; below all intervals of ranges with `numbers` */
@@ -145,6 +148,9 @@ int tsr__query_boxes_make(tsr_query_run *run, tsr_error *error) {
     boxes->low = low;
     most = high;
   }
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &boxes->steady, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, PERIODS, &boxes->periods, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, PATTERNS_KNOWN, &boxes->known, error));
   if (given->row_count == 0 || boxes->low > most) return TSR_OK;
   return fill_buckets(run, choose_buckets(boxes, most, 4 * given->row_count + 1024), error);
 }
@@ -266,6 +272,10 @@ typedef int (*pairs_add)(query_part *part, const query_rows *rows, tsr_error *er
 
 int tsr__query_pairs_make(query_part *part, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
+  query_boxes *boxes = &part->run->boxes;
+  for (uint32_t k = 0; k < part->run->query.key_count && !boxes->groups; k++)
+    boxes->groups = part->run->grouping.keys[k].row_numbers;
+  if (boxes->groups) TSR_TRY(TSR_ARENA_RAW(&part->arena, UINT64_C(2) * QUERY_BLOCK, &pairs->sorted, error));
   for (uint32_t r = 0; r < part->run->boxes.given->range_count; r++)
     TSR_TRY(TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->numbers[r], error));
   TSR_TRY(TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->cells, error));
@@ -274,22 +284,30 @@ int tsr__query_pairs_make(query_part *part, tsr_error *error) {
 
 void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile) {
   query_boxes *boxes = &run->boxes;
+  query_period now = {0};
   boxes->period = 0;
-  if (!subtile) return;
+  if (!subtile || !boxes->periods) return;
   const uint32_t n = subtile->dimensions;
   boxes->line = subtile->axes[n - 1].extent;
-  boxes->origin = subtile->origin + run->input.batch->first;
-  bool same = boxes->serial > 0;
+  boxes->origin = subtile->origin;
   for (uint32_t r = 0; r < boxes->given->range_count; r++) {
     const uint32_t field = boxes->given->ranges[r].field;
     const tsr_axis *axis = &subtile->axes[run->snapshot->grid.col_major_cells ? n - 1 - field : field];
     boxes->period = TSR_MAX(boxes->period, axis->stride * axis->extent);
-    same &= boxes->bases[r] == axis->base && boxes->extents[r] == axis->extent && boxes->strides[r] == axis->stride;
-    boxes->bases[r] = axis->base;
-    boxes->extents[r] = axis->extent;
-    boxes->strides[r] = axis->stride;
+    now.bases[r] = axis->base;
+    now.extents[r] = axis->extent;
+    now.strides[r] = axis->stride;
   }
-  boxes->serial += !same;
+  for (uint32_t a = 0; a < n; a++) {
+    const uint32_t field = run->snapshot->grid.col_major_cells ? n - 1 - a : a;
+    boxes->steady[field] = subtile->axes[a].stride >= boxes->period;
+  }
+  for (uint64_t p = 0; p < TSR_MIN(boxes->period_count, PERIODS); p++) {
+    now.serial = boxes->serial = boxes->periods[p].serial;
+    if (memcmp(&boxes->periods[p], &now, sizeof now) == 0) return;
+  }
+  now.serial = boxes->serial = boxes->period_count + 1;
+  boxes->periods[boxes->period_count++ % PERIODS] = now;
 }
 
 void tsr__query_pairs_keep(query_part *part) {
@@ -299,28 +317,98 @@ void tsr__query_pairs_keep(query_part *part) {
   if (part->pairs.patterns || size * QUERY_PARTS_MAX > run->memory.limit / 16) return;
   if (TSR_ARENA_ARRAY(&part->arena, PATTERNS, &patterns, NULL) < 0) return;
   for (uint32_t p = 0; p < PATTERNS; p++)
-    if (TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
+    if (TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &patterns[p].block, NULL) < 0 ||
+        TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
         TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].rows, NULL) < 0)
       return;
   part->pairs.patterns = patterns;
 }
 
-/* Returns where in the period a block begins. */
-static uint64_t block_place(const tsr_query_run *run, const query_rows *block) {
-  return (run->boxes.origin + (block->first - run->input.batch->first)) % run->boxes.period;
+/* Returns the index of a block's first cell. */
+static uint64_t first_cell(const query_rows *block) { return block->cells ? block->cells[0] : block->first; }
+
+/* Returns where in the period a cell lies. */
+static uint64_t place_in_period(const query_boxes *boxes, uint64_t cell) {
+  return (boxes->origin + cell) % boxes->period;
+}
+
+uint32_t tsr__query_boxes_cut(const tsr_query_run *run, uint64_t at, uint64_t count) {
+  const tsr_batch *batch = run->input.batch;
+  const uint32_t *cells = batch->selection ? batch->selection + at : NULL;
+  const uint64_t first = cells ? cells[0] : batch->first + at;
+  const uint64_t left = run->boxes.period - place_in_period(&run->boxes, first);
+  if (!cells) return (uint32_t)TSR_MIN(count, left);
+  uint64_t low = 1, high = count; /* cells ascend */
+  if (cells[count - 1] - first < left) return (uint32_t)count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (cells[middle] - first < left) low = middle + 1;
+    else high = middle;
+  }
+  return (uint32_t)low;
+}
+
+static query_pattern *known_pattern(const query_boxes *boxes, uint64_t serial, uint64_t place) {
+  return &boxes->known[tsr__hash_mix(tsr__hash_mix(0, serial), place) % PATTERNS_KNOWN];
+}
+
+static bool is_pattern(const query_pattern *pattern, uint64_t serial, uint64_t place, uint32_t cells) {
+  return pattern->cell_count == cells && pattern->serial == serial && pattern->place == place;
+}
+
+/* Returns true if the pattern is that of a block's cells. */
+static bool pattern_fits(const query_pattern *pattern, uint64_t serial, uint64_t place, const query_rows *block) {
+  uint32_t other = 0;
+  if (!is_pattern(pattern, serial, place, block->count)) return false;
+  if (!block->cells) return pattern->block[block->count - 1] == block->count - 1;
+  for (uint32_t i = 0; i < block->count; i++) other |= pattern->block[i] ^ (block->cells[i] - block->cells[0]);
+  return other == 0;
 }
 
 /* Finds the pattern of a block. */
 static const query_pattern *pattern_find(const query_part *part, const query_rows *block) {
   const query_boxes *boxes = &part->run->boxes;
   if (!boxes->period || !part->pairs.patterns) return NULL;
-  const uint64_t place = block_place(part->run, block);
-  for (uint32_t p = 0; p < PATTERNS; p++) {
-    const query_pattern *pattern = &part->pairs.patterns[p];
-    if (pattern->cell_count == block->count && pattern->serial == boxes->serial && pattern->place == place)
-      return pattern;
-  }
+  const uint64_t place = place_in_period(boxes, first_cell(block));
+  const query_pattern *known = known_pattern(boxes, boxes->serial, place);
+  if (pattern_fits(known, boxes->serial, place, block)) return known;
+  for (uint32_t p = 0; p < PATTERNS; p++)
+    if (pattern_fits(&part->pairs.patterns[p], boxes->serial, place, block)) return &part->pairs.patterns[p];
   return NULL;
+}
+
+static uint64_t known_size(const query_pattern *pattern) {
+  return (pattern->cell_count + UINT64_C(2) * pattern->pair_count) * sizeof *pattern->cells;
+}
+
+static void known_free(query_boxes *boxes, query_pattern *known) {
+  boxes->known_bytes -= known->block ? known_size(known) : 0;
+  tsr__free(known->block);
+  *known = (query_pattern){0};
+}
+
+void tsr__query_pairs_share(query_part *part) {
+  query_boxes *boxes = &part->run->boxes;
+  for (uint32_t p = 0; p < PATTERNS && part->pairs.patterns; p++) {
+    query_pattern *own = &part->pairs.patterns[p], *known = known_pattern(boxes, own->serial, own->place);
+    const uint64_t bytes = known_size(own);
+    if (own->cell_count == 0 || is_pattern(known, own->serial, own->place, own->cell_count)) continue;
+    known_free(boxes, known);
+    uint32_t *copy;
+    if (boxes->known_bytes + bytes > part->run->memory.limit / 16 ||
+        TSR_ALLOC_RAW_BYTES(&part->run->memory, bytes, &copy, NULL) < 0)
+      continue;
+    boxes->known_bytes += bytes;
+    *known = *own;
+    known->block = memcpy(copy, own->block, own->cell_count * sizeof *copy);
+    known->cells = memcpy(copy + own->cell_count, own->cells, own->pair_count * sizeof *copy);
+    known->rows = memcpy(known->cells + own->pair_count, own->rows, own->pair_count * sizeof *copy);
+    own->cell_count = 0;
+  }
+}
+
+void tsr__query_boxes_release(tsr_query_run *run) {
+  for (uint32_t p = 0; p < PATTERNS_KNOWN && run->boxes.known; p++) known_free(&run->boxes, &run->boxes.known[p]);
 }
 
 /* Begins to keep the pairs of a block. */
@@ -330,32 +418,60 @@ static void pattern_begin(query_part *part, const query_rows *block) {
   if (!part->run->boxes.period || !pairs->patterns) return;
   pairs->kept = &pairs->patterns[pairs->next++ % PATTERNS];
   pairs->kept->serial = part->run->boxes.serial;
-  pairs->kept->place = block_place(part->run, block);
+  pairs->kept->place = place_in_period(&part->run->boxes, first_cell(block));
   pairs->kept->cell_count = block->count;
   pairs->kept->pair_count = 0;
+  for (uint32_t i = 0; i < block->count; i++)
+    pairs->kept->block[i] = block->cells ? block->cells[i] - block->cells[0] : i;
 }
 
-/* Keeps pairs of a row with the cells from..end of the block, or gives the pattern up if it has too many. */
-static void pattern_add(query_pairs *pairs, uint32_t row, uint32_t from, uint32_t end) {
+/* Keeps the current pairs of a block, or gives the pattern up if it has too many. */
+static void pattern_add(query_pairs *pairs, const query_rows *block) {
   query_pattern *kept = pairs->kept;
-  if (end - from > PATTERN_PAIRS - kept->pair_count) {
+  if (pairs->count > PATTERN_PAIRS - kept->pair_count) {
     kept->cell_count = 0;
     pairs->kept = NULL;
     return;
   }
-  for (uint32_t i = from; i < end; i++) {
-    kept->cells[kept->pair_count] = i;
-    kept->rows[kept->pair_count++] = row;
+  for (uint32_t i = 0; i < pairs->count; i++) {
+    kept->cells[kept->pair_count] = pairs->cells[i] - (uint32_t)first_cell(block);
+    kept->rows[kept->pair_count++] = pairs->rows[i];
   }
 }
 
-static int pairs_flush(query_part *part, pairs_add add, tsr_error *error) {
+/* Sorts the current pairs by the keys of their rows. Pairs of one key stay in their order. */
+static void sort_pairs(const query_part *part) {
+  const query_pairs *pairs = &part->pairs;
+  const uint32_t *groups = part->run->boxes.groups, count = pairs->count;
+  tsr_pair *sorted = pairs->sorted, *spare = sorted + QUERY_BLOCK;
+  bool rising = true;
+  for (uint32_t i = 0; i < count; i++) {
+    sorted[i] = (tsr_pair){.key = groups[pairs->rows[i]], .cell = i};
+    rising &= i == 0 || sorted[i - 1].key <= sorted[i].key;
+  }
+  if (rising) return;
+  tsr__pairs_sort(sorted, spare, count);
+  uint32_t *moved = (uint32_t *)(void *)spare;
+  for (uint32_t i = 0; i < count; i++) moved[i] = pairs->cells[sorted[i].cell];
+  for (uint32_t i = 0; i < count; i++) moved[QUERY_BLOCK + i] = pairs->rows[sorted[i].cell];
+  memcpy(pairs->cells, moved, count * sizeof *moved);
+  memcpy(pairs->rows, moved + QUERY_BLOCK, count * sizeof *moved);
+}
+
+static int pairs_add_all(query_part *part, pairs_add add, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
   const query_rows rows = {.cells = pairs->cells, .joined = pairs->rows, .count = pairs->count};
   if (pairs->count == 0) return TSR_OK;
   pairs->counted += pairs->count;
   pairs->count = 0;
   return add(part, &rows, error);
+}
+
+/* Adds the pairs that were found in a block. */
+static int pairs_flush(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
+  if (part->run->boxes.period && part->pairs.sorted) sort_pairs(part);
+  if (part->pairs.kept) pattern_add(&part->pairs, block);
+  return pairs_add_all(part, add, error);
 }
 
 /* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by` if
@@ -374,7 +490,6 @@ static bool row_meets(const query_part *part, uint32_t row, uint32_t cell) {
 static int pair_cells(query_part *part, const query_rows *block, uint32_t row, uint32_t from, uint32_t end,
                       pairs_add add, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
-  if (pairs->kept) pattern_add(pairs, row, from, end);
   while (from < end) {
     const uint32_t n = TSR_MIN(end - from, QUERY_BLOCK - pairs->count);
     for (uint32_t i = 0; i < n; i++) {
@@ -383,7 +498,7 @@ static int pair_cells(query_part *part, const query_rows *block, uint32_t row, u
     }
     pairs->count += n;
     from += n;
-    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_flush(part, add, error));
+    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_flush(part, block, add, error));
   }
   return TSR_OK;
 }
@@ -418,18 +533,19 @@ static int pair_stretch(query_part *part, const query_rows *block, uint32_t from
   return TSR_OK;
 }
 
-/* Adds the pairs of a pattern for the current block, whose rows are consecutive. */
+/* Adds the pairs of a pattern for the current block. */
 static int pattern_pair(query_part *part, const query_rows *block, const query_pattern *pattern, pairs_add add,
                         tsr_error *error) {
   query_pairs *pairs = &part->pairs;
+  const uint32_t first = (uint32_t)first_cell(block);
   for (uint32_t from = 0, n; from < pattern->pair_count; from += n) {
     n = TSR_MIN(pattern->pair_count - from, QUERY_BLOCK - pairs->count);
-    for (uint32_t i = 0; i < n; i++) pairs->cells[pairs->count + i] = (uint32_t)block->first + pattern->cells[from + i];
+    for (uint32_t i = 0; i < n; i++) pairs->cells[pairs->count + i] = first + pattern->cells[from + i];
     memcpy(pairs->rows + pairs->count, pattern->rows + from, n * sizeof *pairs->rows);
     pairs->count += n;
-    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_flush(part, add, error));
+    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_add_all(part, add, error));
   }
-  return pairs_flush(part, add, error);
+  return pairs_add_all(part, add, error);
 }
 
 int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
@@ -444,6 +560,7 @@ int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, ts
     end = stretch_end(part, from, block->count);
     TSR_TRY(pair_stretch(part, block, from, end, add, error));
   }
+  const int rc = pairs_flush(part, block, add, error);
   part->pairs.kept = NULL;
-  return pairs_flush(part, add, error);
+  return rc;
 }

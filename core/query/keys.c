@@ -129,7 +129,8 @@ static int axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t co
     return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", key->field);
   for (key->axis = 0; key->axis < run->grouping.axis_count; ++key->axis) {
     const query_axis *a = &run->grouping.axes[key->axis];
-    if (a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain) return TSR_OK;
+    if (!a->rows && a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain)
+      return TSR_OK;
   }
   const tsr_field *field = &schema->fields[key->field];
   query_axis *made = &run->grouping.axes[run->grouping.axis_count++];
@@ -325,6 +326,14 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
     const query_axis *axis = &run->grouping.axes[a];
     const bool has_null = axis->has_null;
     uint32_t outside = 0;
+    if (!axis->rows && run->boxes.period && run->boxes.steady[axis->field]) { /* pairs come from one period */
+      const uint32_t cell = rows->cells[0];
+      axis_places(run, axis, &(query_rows){.cells = &cell, .count = 1}, places);
+      const uint32_t number = places[0] < axis->count ? axis->numbers[places[0]] : has_null ? 0 : QUERY_OUTSIDE;
+      for (uint32_t r = 0; r < rows->count; r++) part->buffers.numbers[r] += number;
+      if (number & QUERY_OUTSIDE) return fail_without_key(part, axis, error);
+      continue;
+    }
     axis_places(run, axis, rows, places);
     for (uint32_t r = 0; r < rows->count; r++) {
       const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;

@@ -118,11 +118,18 @@ void tsr__collected_groups_release(collected_groups *collected) {
 /* ---- Values in rows of extremes (TSR_AGGREGATE_AT) -------------------------------------------------------------- */
 /* All aggregates of one extreme share words of the record: the extreme so far, and the coordinates of its row. Each has
  * words of its own for its value in that row. Among rows with equal extremes the one with the least coordinates counts,
- * in row-major order.
+ * in row-major order. If the extreme is null in all rows, the last one counts, as in SQLite, unless a filter has left
+ * rows out.
  */
 
 /* Words of a record, from at->word on; the coordinates begin at AT_PLACE. */
 enum { AT_SEEN, AT_BEST, AT_BEST_SIZE, AT_PLACE };
+
+enum { AT_NONE, AT_NULL, AT_EXTREME }; /* what AT_SEEN says */
+
+/* The greatest (or least) extreme of the tiles of the group that will be read: from at->promise_word on, in the query's
+ * records only. */
+enum { AT_PROMISED, AT_PROMISE, AT_PROMISE_WORDS };
 
 enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
 
@@ -140,6 +147,8 @@ static void at_share(tsr_query_run *run, query_at *at) {
   run->layout.words += AT_PLACE;
   for (uint32_t d = 0; d < run->schema->dimension_count; d++)
     run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
+  at->promise_word = run->layout.words;
+  run->layout.words += AT_PROMISE_WORDS;
 }
 
 /* Prepares the aggregates that are values in the row of an extreme, and assigns their words of a record. */
@@ -190,9 +199,29 @@ static int at_compare(tsr_value_type type, const uint64_t *a, const uint64_t *b)
 
 /* Compares a new extreme with the record's: > 0 if it replaces it, 0 if they are equal. */
 static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
-  if (!record[at->word + AT_SEEN]) return 1;
+  if (record[at->word + AT_SEEN] != AT_EXTREME) return 1;
   const int c = at_compare(type, best, record + at->word + AT_BEST);
   return at->greatest ? c : -c;
+}
+
+bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64_t *record) {
+  bool wanted = false;
+  for (const query_at *at = run->extremes.list; at < run->extremes.list + run->extremes.count; at++) {
+    const tsr_measure *m = &run->layout.measures[at->measure].measure;
+    uint64_t *promise = record + at->promise_word;
+    if (!at->leads) continue;
+    wanted |= known[m->count_at] == 0 && !promise[AT_PROMISED]; /* perhaps all of the group are null */
+    if (known[m->count_at] == 0) continue;
+    const uint64_t *end = known + (at->greatest ? m->high_at : m->low_at);
+    if (promise[AT_PROMISED]) {
+      const int c = at_compare(m->type, end, promise + AT_PROMISE);
+      if (at->greatest ? c < 0 : c > 0) continue;
+    }
+    promise[AT_PROMISED] = 1;
+    promise[AT_PROMISE] = *end;
+    wanted = true;
+  }
+  return wanted;
 }
 
 /* Returns true if coordinates a come before b. */
@@ -228,10 +257,11 @@ static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_
 }
 
 /* Replaces the extreme and the values of all its aggregates by those of a row. */
-static void at_take(const query_part *part, const query_at *at, uint64_t row, const uint64_t *best, uint64_t *record) {
+static void at_take(const query_part *part, const query_at *at, uint64_t row, uint64_t seen, const uint64_t *best,
+                    uint64_t *record) {
   const tsr_query_run *run = part->run;
   uint64_t *place = record + at->word + AT_PLACE;
-  record[at->word + AT_SEEN] = 1;
+  record[at->word + AT_SEEN] = seen;
   memcpy(record + at->word + AT_BEST, best, 2 * sizeof *best);
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
     const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
@@ -255,16 +285,24 @@ void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *
   tsr_vector of = {
       .type = run->layout.measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
   of.as.integers = operand->values;
+  const bool filtered = run->layout.measures[at->measure].filter != QUERY_NONE;
   for (uint32_t r = 0, n = 0; r < spread->count && at->leads; r++) {
-    uint64_t best[2];
-    if (at_is_null(&of, r) || (of.nulls && of.nulls[r])) continue;
+    uint64_t best[2] = {0};
+    const bool null = at_is_null(&of, r) || (of.nulls && of.nulls[r]);
+    if (null && filtered) continue;
     if (spread->run_count > 0)
       while (spread->ends[n] <= r) n++;
     uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->layout.words;
+    if (null) {
+      if (record[at->word + AT_SEEN] == AT_NONE ||
+          (record[at->word + AT_SEEN] == AT_NULL && !at_row_is_before(part, r, record + at->word + AT_PLACE)))
+        at_take(part, at, r, AT_NULL, best, record);
+      continue;
+    }
     at_words(&of, operand->values, r, best);
     const int improves = at_improves(at, of.type, best, record);
     if (improves > 0 || (improves == 0 && at_row_is_before(part, r, record + at->word + AT_PLACE)))
-      at_take(part, at, r, best, record);
+      at_take(part, at, r, AT_EXTREME, best, record);
   }
 }
 
@@ -298,7 +336,12 @@ static int at_copy(tsr_query_run *run, const query_at *at, uint64_t *to, const u
 }
 
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
-  if (!at->leads || !from[at->word + AT_SEEN]) return TSR_OK;
+  const uint64_t seen = from[at->word + AT_SEEN], before = to[at->word + AT_SEEN];
+  if (!at->leads || seen < before || seen == AT_NONE) return TSR_OK;
+  if (seen == AT_NULL) {
+    if (before == AT_NULL && at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)) return TSR_OK;
+    return at_copy(run, at, to, from, error);
+  }
   const int improves = at_improves(at, run->layout.measures[at->measure].measure.type, from + at->word + AT_BEST, to);
   if (improves < 0 || (improves == 0 && !at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)))
     return TSR_OK;
@@ -628,11 +671,10 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = next_needed(run, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
-  run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
-  if (run->boxes.given) {
-    tsr__query_boxes_period(run, run->input.subtile);
-    run->input.subtile = NULL; /* pairs are not in the order of a tile's cells */
-  }
+  const tsr_subtile *subtile = iterator->subtile ? iterator->subtile(iterator) : NULL;
+  if (run->boxes.given) tsr__query_boxes_period(run, subtile);
+  /* pairs are not in the order of a tile's cells */
+  run->input.subtile = run->input.batch->selection || run->boxes.given ? NULL : subtile;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
   const bool placed = run->input.subtile && (run->grouping.grid || (run->input.placed && run->query.key_count == 0));

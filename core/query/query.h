@@ -19,6 +19,7 @@
 #include "query/groups.h"
 #include "query/passes.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "array/array.h"
 #include "environment/environment.h"
 #include "query/program.h"
@@ -32,7 +33,8 @@ typedef struct query_part query_part;
 typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
   uint32_t aggregate, measure; /* its number; the measure whose extreme determines the row */
   uint32_t value; /* number of its expression */
-  uint32_t word, value_word; /* the first word, in a record, of the extreme and of the value */
+  /* the first word, in a record, of the extreme, of the value, and of what tiles that will be read promise */
+  uint32_t word, value_word, promise_word;
   bool leads; /* the first of the aggregates that share this extreme */
   bool greatest; /* the row of the maximum, not of the minimum */
 } query_at;
@@ -47,6 +49,10 @@ typedef struct query_extremes { /* all such aggregates of a query */
 /* Adds the rows of a block. `operand` has the values of the measure whose extremes determine the rows. */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
+
+/* `known` has the measures of a tile of one group, all of whose cells count. Returns true if the row of an extreme may be
+ * in it, so that it must be read, and notes that it will be. */
+bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64_t *record);
 
 /* Merges a record of a part into a record of the query. */
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
@@ -222,6 +228,25 @@ typedef struct query_box { /* a row of a bucket, with its interval along a stret
   uint32_t row;
 } query_box;
 
+#define PATTERN_PAIRS  4096u /* most pairs of a block that are kept */
+#define PATTERNS       8u /* of a part */
+#define PATTERNS_KNOWN 1024u
+#define PERIODS        128u
+
+typedef struct
+    query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
+  uint64_t serial, place; /* the period (query_boxes), and where in it the block begins */
+  /* [QUERY_BLOCK], and [PATTERN_PAIRS] each; of a known pattern [cell_count] and [pair_count]. Cells count from the
+   * block's first one. `block` has its cells, which may leave some out. */
+  uint32_t *block, *cells, *rows;
+  uint32_t cell_count, pair_count; /* cell_count 0: nothing is kept */
+} query_pattern;
+
+typedef struct query_period { /* the coordinates of a batch in all ranges */
+  uint64_t serial;
+  uint64_t bases[TSR_QUERY_RANGES], extents[TSR_QUERY_RANGES], strides[TSR_QUERY_RANGES];
+} query_period;
+
 typedef struct query_boxes { /* the rows, sorted into buckets by their intervals in one range */
   const tsr_query_boxes *given; /* NULL: the query has none */
   uint32_t along; /* the range whose number may rise within a stretch of cells, or QUERY_NONE */
@@ -231,22 +256,18 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
   uint64_t bucket_count;
   uint64_t *starts; /* [bucket_count + 1]: in `rows` */
   query_box *rows; /* by bucket: the rows whose intervals meet it, by `low`, then in their order */
-  /* of the current batch, if its rows are consecutive cells of a dense tile: after so many cells the numbers come again
-   * (0: unknown), the length of a line, and the place of the first row */
+  /* of the current batch, if its rows are cells of a dense tile: after so many cells the numbers come again (0:
+   * unknown), the length of a line, and the place in the tile of the cell with index 0 */
   uint64_t period, line, origin;
+  bool *steady; /* by field: it is a dimension whose coordinate is the same in all cells of a period */
   uint64_t serial; /* of the period: batches with the same coordinates in all ranges have the same one */
-  uint64_t bases[TSR_QUERY_RANGES], extents[TSR_QUERY_RANGES], strides[TSR_QUERY_RANGES]; /* its coordinates */
+  query_period *periods; /* [PERIODS]: the last ones */
+  uint64_t period_count; /* that there were; the next one takes the place of the oldest */
+  const uint32_t *groups; /* by row, a number of its key: pairs of a period's block come in its order. NULL: unsorted */
+  query_pattern *known; /* [PATTERNS_KNOWN], by hash: what parts have found, for all of them. Read by many threads, and
+                           written while none of them runs */
+  uint64_t known_bytes;
 } query_boxes;
-
-#define PATTERN_PAIRS 4096u /* most pairs of a block that are kept */
-#define PATTERNS      8u
-
-typedef struct
-    query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
-  uint64_t serial, place; /* the period (query_boxes), and where in it the block begins */
-  uint32_t *cells, *rows; /* [PATTERN_PAIRS]; cells as places in the block */
-  uint32_t cell_count, pair_count; /* cell_count 0: nothing is kept */
-} query_pattern;
 
 typedef struct query_pairs { /* of a part: the pairs of the current block that have not been counted yet */
   query_pattern *patterns; /* [PATTERNS]; NULL: none are kept */
@@ -254,6 +275,7 @@ typedef struct query_pairs { /* of a part: the pairs of the current block that h
   uint32_t next; /* the pattern that gives way next */
   int64_t *numbers[TSR_QUERY_RANGES]; /* [QUERY_BLOCK]: of the block's cells */
   uint32_t *cells, *rows; /* [QUERY_BLOCK] */
+  tsr_pair *sorted; /* [2 * QUERY_BLOCK]; NULL: pairs are not sorted */
   uint32_t count;
   uint64_t counted; /* since the part began */
 } query_pairs;
@@ -266,8 +288,17 @@ int tsr__query_pairs_make(query_part *part, tsr_error *error);
 /* Finds out after how many cells of the current batch the numbers in all ranges come again. */
 void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile);
 
+/* Returns how many of the batch's rows at..at+count-1 come before the numbers come again. */
+uint32_t tsr__query_boxes_cut(const tsr_query_run *run, uint64_t at, uint64_t count);
+
 /* Lets a part keep the pairs of blocks, if there is memory. */
 void tsr__query_pairs_keep(query_part *part);
+
+/* Makes what a part has kept known to all parts, while no thread works on the run. */
+void tsr__query_pairs_share(query_part *part);
+
+/* Frees what parts have shared. */
+void tsr__query_boxes_release(tsr_query_run *run);
 
 /* Pairs each cell of a block with the rows that it meets, and calls `add` for blocks of pairs. Pairs of a stretch of
  * cells that differ only in their number `along` come row by row. */

@@ -117,6 +117,8 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
  * - Sums of integers are used only if they cannot have saturated at the limits of 64 bits.
  * - Sums of reals are ordinary sums with rounding errors, and are not used, except by tsr_aggregate_open, which reads
  *   again if the likely error may show.
+ * - A value in the row of an extreme needs the cells of the tile that has this row. Tiles are read if no tile that is
+ *   read has a greater maximum, or a lesser minimum; equal ones are read, since the first of their rows counts.
  * - Dense tiles must have no padding. Versions below 16 counted the zeros of the padding, and in all versions a
  *   consolidation by TileDB counts the fill values around the box.
  */
@@ -467,6 +469,8 @@ static int take_tile(tsr_query_run *run, const tsr_whole_tile *tile, tsr_error *
     rc = know_measure(run, tile, &run->layout.measures[m], error);
   if (rc > 0) rc = find_tile_group(run, &keys, &group, error);
   if (rc <= 0) return rc;
+  if (tsr__query_at_wants(run, run->layout.known, query_record(&run->collected.records, group, run->layout.words)))
+    return 0;
   TSR_TRY(add_known(run, group, error));
   tsr__count(run->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
   return 1;
@@ -533,7 +537,8 @@ static int take_unwritten(tsr_query_run *run, const tsr_whole_tile *tile, tsr_er
   unwritten_axes axes = {0};
   uint64_t each = tile->cells, done = 0;
   int rc;
-  if (run->expressions.where || (run->query.fill_unwritten && run->layout.measure_count > 0)) return 0;
+  if (run->expressions.where || run->extremes.count > 0 || (run->query.fill_unwritten && run->layout.measure_count > 0))
+    return 0;
   for (uint32_t m = 0; m < run->layout.measure_count; m++)
     if (run->schema->fields[run->expressions.list[run->layout.measures[m].argument]->nodes[0].field].is_dimension)
       return 0;
@@ -595,9 +600,7 @@ static bool key_can_be_known(const tsr_query_run *run, query_key *key, const tsr
 }
 
 void tsr__query_tiles_take(tsr_query_run *run) {
-  if (run->query.read_all || run->boxes.given || run->extremes.count > 0 ||
-      (run->query.key_count == 0 && run->query.aggregate_count == 0))
-    return;
+  if (run->query.read_all || run->boxes.given || (run->query.key_count == 0 && run->query.aggregate_count == 0)) return;
   if (run->query.key_count > 0 && !run->schema->dense && tsr_coordinates_lossy(run->schema)) return;
   for (uint32_t k = 0; k < run->query.key_count; k++)
     if (!key_can_be_known(run, &run->grouping.keys[k], &run->query.keys[k])) return;

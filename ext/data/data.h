@@ -51,8 +51,10 @@ typedef struct tsx_grid { /* `= {0}` may be released, and is what a call begins 
   bool gaps;
   bool whole; /* every place has an INTEGER: `places` are int64_t, else double */
   uint64_t count; /* of places: the product of the axes' counts */
-  void *places; /* [count], row-major; a double without a number is NaN */
+  void *places; /* [count], row-major; a double without a number is NaN. TSX_GRID_HEAD bytes are free before them */
 } tsx_grid;
+
+#define TSX_GRID_HEAD 512u /* a file's header fits in front of the numbers, with a word to spare */
 
 /* Returns true if an argument is a query rather than a path: it begins with the word SELECT. */
 bool tsx_is_query(sqlite3_value *value);
@@ -65,6 +67,11 @@ char *tsx_statement_copy(const char *text);
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
                   tsr_error *error);
 void tsx_grid_release(tsx_grid *grid);
+
+/* Takes the places, with `head` bytes before them, from the grid: to be freed with tsx_grid_file_free. `head` is a
+ * multiple of 8, below TSX_GRID_HEAD. */
+uint8_t *tsx_grid_file(tsx_grid *grid, uint64_t head);
+void tsx_grid_file_free(void *file);
 
 /* ---- write_label.c: tessera_write_label -------------------------------------------------------------------------- */
 

@@ -208,6 +208,7 @@ static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *er
         (unsigned long long)b->cells, (unsigned long long)b->bytes, (unsigned long long)limit);
   uint8_t *file = sqlite3_malloc64(head + b->bytes);
   if (!file) return tsx_out_of_memory(error);
+  tsr_memory_advise(file, head + b->bytes);
   npy_begin(file, b->header, b->header_size);
   const int code = read_values(b, file + head, NULL, error);
   if (code >= 0) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
@@ -423,23 +424,22 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   return code;
 }
 
-static int npy_of_grid(sqlite3_context *context, const tsx_grid *grid, uint64_t limit, tsr_error *error) {
+static int npy_of_grid(sqlite3_context *context, tsx_grid *grid, uint64_t limit, tsr_error *error) {
   uint64_t counts[TSR_QUERY_KEYS], text_size = 0;
   element e = {.axis = 0};
   snprintf(e.descr, DESCR_SIZE, grid->whole ? "<i8" : "<f8");
   for (uint32_t a = 0; a < grid->axis_count; a++) counts[a] = grid->axes[a].count;
   char *text = npy_header(&e, grid->axis_count, counts, &text_size);
   const uint64_t head = MAGIC_SIZE + 4 + text_size, size = grid->count * sizeof(double);
-  uint8_t *file = text && size <= limit - head ? sqlite3_malloc64(head + size) : NULL;
-  if (file) {
+  if (!text) return tsx_out_of_memory(error);
+  const bool large = size > limit - head;
+  if (!large) {
+    uint8_t *file = tsx_grid_file(grid, head);
     npy_begin(file, text, text_size);
-    memcpy(file + head, grid->places, size);
-    sqlite3_result_blob64(context, file, head + size, sqlite3_free);
+    sqlite3_result_blob64(context, file, head + size, tsx_grid_file_free);
   }
-  const bool large = text && size > limit - head;
   sqlite3_free(text);
-  if (large) return tsx_fail(error, TSR_TOOBIG, "the grid exceeds SQLite's limit for a value");
-  return file ? TSR_OK : tsx_out_of_memory(error);
+  return large ? tsx_fail(error, TSR_TOOBIG, "the grid exceeds SQLite's limit for a value") : TSR_OK;
 }
 
 static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {

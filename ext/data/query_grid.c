@@ -329,6 +329,15 @@ static int grid_holes(const tsx_grid *grid, tsr_error *error) {
                   grid->name);
 }
 
+static int grid_allocate(tsx_grid *grid, tsr_error *error) {
+  const uint64_t size = TSX_GRID_HEAD + (grid->count + 1) * sizeof(double);
+  uint8_t *memory = sqlite3_malloc64(size);
+  if (!memory) return tsx_out_of_memory(error);
+  tsr_memory_advise(memory, size);
+  grid->places = memory + TSX_GRID_HEAD;
+  return TSR_OK;
+}
+
 static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   tsx_grid *grid = m->grid;
   uint64_t nulls = 0;
@@ -344,8 +353,8 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   const bool gaps = grid->whole && (nulls > 0 || m->row_count < grid->count);
   if (gaps && !grid->gaps) return grid_holes(grid, error);
   if (gaps) grid->whole = false;
-  grid->places = sqlite3_malloc64((grid->count + 1) * sizeof(double));
-  uint8_t *taken = grid->places ? sqlite3_malloc64(grid->count + 1) : NULL;
+  TSX_TRY(grid_allocate(grid, error));
+  uint8_t *taken = sqlite3_malloc64(grid->count + 1);
   if (!taken) return tsx_out_of_memory(error);
   memset(taken, 0, grid->count + 1);
   const int code = grid_fill(m, taken, error);
@@ -437,8 +446,7 @@ static int grid_box(grid_maker *m, tsx_run *run, uint64_t limit, tsr_error *erro
   if (type != TSR_VALUE_INTEGER && type != TSR_VALUE_REAL) return 0;
   const int code = box_axes(m, run, limit, error);
   if (code <= 0) return code;
-  m->grid->places = sqlite3_malloc64((m->grid->count + 1) * sizeof(double));
-  if (!m->grid->places) return tsx_out_of_memory(error);
+  TSX_TRY(grid_allocate(m->grid, error));
   m->placed = true;
   return box_fill(m, run, error) < 0 ? error->code : 1;
 }
@@ -489,8 +497,22 @@ int tsx_grid_make(tsx_connection *connection, const char *text, const char *colu
   return code;
 }
 
+/* The word before the file has the address of the memory. */
+uint8_t *tsx_grid_file(tsx_grid *grid, uint64_t head) {
+  uint8_t *places = grid->places, *memory = places - TSX_GRID_HEAD, *file = places - head;
+  memcpy(file - sizeof memory, &memory, sizeof memory);
+  grid->places = NULL;
+  return file;
+}
+
+void tsx_grid_file_free(void *file) {
+  uint8_t *memory;
+  memcpy(&memory, (uint8_t *)file - sizeof memory, sizeof memory);
+  sqlite3_free(memory);
+}
+
 void tsx_grid_release(tsx_grid *grid) {
-  sqlite3_free(grid->places);
+  if (grid->places) sqlite3_free((uint8_t *)grid->places - TSX_GRID_HEAD);
   tsx_arena_free(&grid->arena);
   *grid = (tsx_grid){0};
 }

@@ -58,6 +58,41 @@ def test_tiles_within_a_bucket_are_not_decoded():
             same(counters["cells_computed"], (200 - whole) * EXTENT, f"{key}: cells")
 
 
+def test_only_tiles_that_may_have_the_row_of_an_extreme_are_decoded():
+    """Values in the row of a maximum or minimum: among equal ones, those of the first row. So tiles with an equal extreme are decoded, too."""
+    db = Database()
+    series(db)
+    for change in ("", "UPDATE s SET v = 8.99 WHERE t % 1700 = 3", "UPDATE s SET n = NULL WHERE t BETWEEN 3950 AND 5150"):
+        if change:
+            db.query(change)
+        for key in ("", "t/1000", "t/250", "(t-7)/1000"):
+            for items, most in (("max(v), t", .2), ("min(v), n, t * 2", .2), ("max(n), t, v", 1), ("min(n), v", 1), ("max(t), v", 1), ("min(t), v, n", .1), ("max(v), t, count(*), sum(n)", .2)):
+                for where in ("", " WHERE t >= 250", " WHERE v > -10", " WHERE n <> 99"):
+                    sql = f"SELECT {key + ' AS b, ' if key else ''}{items} FROM s{where}{' GROUP BY 1' if key else ''}"
+                    rows, counters = counted(db, sql)
+                    same(rows, db.query(sql + (" ORDER BY 1" if key else "")), sql)
+                    if not key and not where and not change:
+                        assert counters["cells_computed"] <= most * SIDE and (most == 1 or counters["tiles_skipped_by_value"] > 100), f"{sql}: {counters}"
+
+
+def test_rows_of_equal_extremes_in_tiles_beside_each_other():
+    """The first row by its coordinates may be in a later tile."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, y INT32 DIMENSION(0, 39, 8), x INT32 DIMENSION(0, 39, 8), v INT32)")
+    most, least = (3 * 40 + 2, 2 * 40 + 13, 17 * 40 + 1, 16 * 40 + 30), (38 * 40 + 2, 37 * 40 + 33)
+    db.query(f"INSERT INTO g WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1599) SELECT i / 40, i % 40, CASE WHEN i IN {most} THEN 99 WHEN i IN {least} THEN -99 ELSE i * 7919 % 1601 % 12 END FROM c")
+    for change in ("", "UPDATE g SET v = 100 WHERE y = 21 AND x IN (9, 20)"):
+        if change:
+            db.query(change)
+        for key in ("", "y/8", "y/16", "x/8"):
+            for end, order in (("max", "DESC"), ("min", "ASC")):
+                rows, counters = counted(db, f"SELECT {key + ', ' if key else ''}{end}(v), y, x FROM g{' GROUP BY 1' if key else ''}")
+                expected = [db.query(f"SELECT {'?1, ' if key else ''}v, y, x FROM g{f' WHERE {key} = ?1' if key else ''} ORDER BY v {order}, y, x LIMIT 1", (group,) if key else ())[0]
+                            for group in (sorted({row[0] for row in db.query(f"SELECT {key} FROM g")}) if key else [0])]
+                same(rows, expected, f"{change}: {key}, {end}")
+                assert key or change or end == "min" or counters["tiles_skipped_by_value"] > 15, counters
+
+
 def test_boxes_of_rounded_coordinates_prove_nothing():
     """scale_float moves coordinates after the boxes of tiles were made."""
     db = Database()

@@ -229,6 +229,20 @@ def test_steps_of_a_tile_share_their_pairs():
         same(len(seen), 1, words)
 
 
+def test_steps_of_a_tile_with_other_cells_have_other_pairs():
+    """In each step another cell was overwritten, so that the older fragment gives as many cells, from the same one on, but not the same."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, t INT32 DIMENSION(0, 9, 10), y INT32 DIMENSION(0, 9, 10), x INT32 DIMENSION(0, 9, 10), v INT32)")
+    db.query("INSERT INTO g WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 999) SELECT i / 100, i / 10 % 10, i % 10, 1 << (i / 100) FROM c")
+    for t in range(10):
+        db.query("REPLACE INTO g VALUES(?, 0, ?, ?)", (t, 9 - t, 1000 << t))
+    db.query("CREATE TABLE b(zone TEXT, y, low, high)")
+    for x in range(10):
+        db.query("INSERT INTO b VALUES(?, 0, ?, ?)", (f"z{x % 4}", x, x))
+    compare(db, "SELECT zone, t, sum(v) AS s, count(*) AS n FROM g JOIN b ON g.y = b.y AND g.x BETWEEN b.low AND b.high GROUP BY 1, 2")
+    compare(db, "SELECT zone, sum(v) AS s, count(*) AS n FROM g JOIN b ON g.y <= b.y AND g.x BETWEEN b.low AND b.high GROUP BY 1")
+
+
 def test_results_do_not_depend_on_threads_or_memory():
     db = Database()
     make(db, 3)

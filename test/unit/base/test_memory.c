@@ -481,12 +481,15 @@ static void test_wipe_zeroes_exactly_its_range(void **state) {
 /* ---- Spare blocks ------------------------------------------------------------------------------------------------ */
 
 #define LARGE (UINT64_C(1) << 20)
+#define MUCH  (12 * LARGE) /* from where on there are regions, and too large for one */
 
-static void spare_root(tsr_memory *root, tsr_spare_blocks *spares, faulty *f) {
+static void kept_root(tsr_memory *root, tsr_spare_blocks *spares, faulty *f, bool huge) {
   tsr__memory_init_root(root, faulty_reallocate, f);
-  tsr__spare_blocks_init(spares);
+  tsr__spare_blocks_init(spares, huge);
   root->spares = spares;
 }
+
+static void spare_root(tsr_memory *root, tsr_spare_blocks *spares, faulty *f) { kept_root(root, spares, f, false); }
 
 /* A scan's pattern: blocks of about one size, one after the other. Only the first comes from the allocator. */
 static void test_large_blocks_are_used_again(void **state) {
@@ -623,21 +626,161 @@ static void *use_blocks(void *argument) {
   return NULL;
 }
 
-static void test_threads_share_spare_blocks(void **state) {
+static void share_between_threads(bool huge) {
   tsr_memory root;
   tsr_spare_blocks spares;
   pthread_t threads[4];
-  tsr__spare_blocks_init(&spares);
+  void *much;
+  tsr__spare_blocks_init(&spares, huge);
   tsr__memory_init_root(&root, NULL, NULL);
   root.spares = &spares;
+  assert_int_equal(tsr__alloc(&root, MUCH, &much, NULL), TSR_OK);
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_blocks, &root), 0);
   for (int i = 0; i < 4; i++) {
     void *failed;
     assert_int_equal(pthread_join(threads[i], &failed), 0);
     assert_null(failed);
   }
+  tsr__free(much);
   tsr__spare_blocks_release(&root);
-  assert_true(root.used == 0 && spares.bytes == 0);
+  assert_true(root.used == 0 && spares.bytes == 0 && spares.regions.count == 0 && spares.regions.room == 0);
+}
+
+static void test_threads_share_spare_blocks(void **state) { share_between_threads(false); }
+
+/* ---- Regions ----------------------------------------------------------------------------------------------------- */
+
+#define REGION_BLOCK (TSR_REGION_BYTES + TSR_REGION_HUGE) /* what the allocator gives for a region */
+
+static void test_threads_share_regions(void **state) { share_between_threads(true); }
+
+static uint8_t *filled_block(tsr_memory *memory, uint64_t size, unsigned seed) {
+  uint8_t *p;
+  assert_int_equal(tsr__alloc(memory, size, &p, NULL), TSR_OK);
+  assert_int_equal((uintptr_t)p % ALIGNMENT, 0);
+  for (uint64_t i = 0; i < size; i += 509) p[i] = (uint8_t)(seed + i);
+  p[size - 1] = (uint8_t)seed;
+  return p;
+}
+
+static void assert_filled(const uint8_t *p, uint64_t size, unsigned seed) {
+  for (uint64_t i = 0; i < size - 1; i += 509) assert_int_equal(p[i], (uint8_t)(seed + i));
+  assert_int_equal(p[size - 1], (uint8_t)seed);
+}
+
+/* Blocks of many sizes come and go. Budgets count the blocks, the root counts regions whole, and no two blocks overlap. */
+static void test_blocks_share_regions(void **state) {
+  enum { BLOCKS = 60 };
+  faulty f = {0};
+  tsr_memory root, query;
+  tsr_spare_blocks spares;
+  uint8_t *p[BLOCKS] = {0};
+  uint64_t sizes[BLOCKS], sum = 0;
+  void *much;
+  uint32_t chance = 1;
+  kept_root(&root, &spares, &f, true);
+  tsr__memory_init(&query, &root, 1024 * LARGE, "query");
+  assert_int_equal(tsr__alloc(&query, MUCH, &much, NULL), TSR_OK);
+  for (unsigned turn = 0; turn < 2000; turn++) {
+    chance = chance * 1664525 + 1013904223;
+    const unsigned i = (chance >> 8) % BLOCKS;
+    if (p[i]) assert_filled(p[i], sizes[i], i);
+    tsr__free(p[i]);
+    sum -= p[i] ? sizes[i] + HEADER : 0;
+    p[i] = NULL;
+    if (turn >= 1700) continue;
+    sizes[i] = turn % 4 ? 65536 + (chance >> 10) % 400000 : UINT64_C(65536) << (chance >> 10) % 6;
+    p[i] = filled_block(&query, sizes[i], i);
+    sum += sizes[i] + HEADER;
+    assert_int_equal(query.used, sum + MUCH + HEADER);
+    if (turn == 1600) assert_true(f.live <= 8 && spares.regions.count > 1);
+  }
+  for (unsigned i = 0; i < BLOCKS; i++) tsr__free(p[i]);
+  assert_true(spares.regions.room <= 2 * TSR_REGION_BYTES); /* what is empty goes back, but for the next use */
+  assert_int_equal(root.used, spares.regions.count * REGION_BLOCK + MUCH + HEADER);
+  assert_true(tsr__spare_blocks_release(&root));
+  tsr__free(much);
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && query.used == 0 && f.live == 0);
+}
+
+static void test_blocks_of_regions_grow_and_move(void **state) {
+  faulty f = {0};
+  tsr_memory root, query;
+  tsr_spare_blocks spares;
+  void *much;
+  kept_root(&root, &spares, &f, true);
+  tsr__memory_init(&query, &root, 1024 * LARGE, "query");
+  assert_int_equal(tsr__alloc(&query, MUCH, &much, NULL), TSR_OK);
+  for (uint64_t size = 1000; size < 9 * LARGE; size += size / 5) {
+    uint8_t *p = filled_block(&query, LARGE, 7);
+    assert_true(tsr__regions_have(&spares.regions, p));
+    assert_int_equal(tsr__realloc(&query, size, &p, NULL), TSR_OK);
+    for (uint64_t i = 0; i < TSR_MIN(size, LARGE) - 1; i += 509) assert_int_equal(p[i], (uint8_t)(7 + i));
+    assert_int_equal(query.used, size + HEADER + MUCH + HEADER);
+    tsr__free(p);
+    assert_int_equal(query.used, MUCH + HEADER);
+    assert_int_equal(root.used, spares.regions.count * REGION_BLOCK + spares.bytes + MUCH +
+                                    (uint64_t)(f.live - (int)spares.regions.count) * HEADER);
+  }
+  tsr__free(much);
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+/* No regions for hosts that use little memory, by their limit or in fact, and none if the rest of one would be wasted. */
+static void test_regions_are_for_much_memory(void **state) {
+  for (int little = 0; little < 2; little++) {
+    faulty f = {0};
+    tsr_memory root, query;
+    tsr_spare_blocks spares;
+    void *p[30];
+    kept_root(&root, &spares, &f, true);
+    tsr__memory_init(&query, &root, (little ? 256 : 1024) * LARGE, "query");
+    for (int i = 0; i < 30; i++) assert_int_equal(tsr__alloc(&query, LARGE, &p[i], NULL), TSR_OK);
+    for (int i = 0; i < 4; i++) assert_false(tsr__regions_have(&spares.regions, p[i]));
+    assert_int_equal(tsr__regions_have(&spares.regions, p[29]), !little);
+    for (int i = 0; i < 30; i++) tsr__free(p[i]);
+    tsr__spare_blocks_release(&root);
+    assert_true(root.used == 0 && f.live == 0);
+  }
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  void *p[64];
+  kept_root(&root, &spares, &f, true);
+  for (int i = 0; i < 64; i++) assert_int_equal(tsr__alloc(&root, LARGE * 19 / 4, &p[i], NULL), TSR_OK);
+  assert_true(spares.regions.count > 1 && spares.regions.room <= TSR_REGION_BYTES / 2 +
+                                                                     spares.regions.count * TSR_REGION_BYTES / 4 +
+                                                                     TSR_REGION_BYTES);
+  for (int i = 0; i < 64; i++) tsr__free(p[i]);
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+/* Without memory for a region a block comes alone; and an empty region goes back for the sake of another block. */
+static void test_regions_of_a_failing_allocator(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  void *much, *p, *small;
+  kept_root(&root, &spares, &f, true);
+  assert_int_equal(tsr__alloc(&root, MUCH, &much, NULL), TSR_OK);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&root, LARGE, &p, NULL), TSR_OK);
+  assert_int_equal(spares.regions.count, 0);
+  tsr__free(p);
+  tsr__spare_blocks_release(&root);
+  assert_int_equal(tsr__alloc(&root, LARGE, &p, NULL), TSR_OK);
+  assert_int_equal(spares.regions.count, 1);
+  tsr__free(p);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&root, 100, &small, NULL), TSR_OK);
+  assert_int_equal(spares.regions.count, 0);
+  tsr__free(small);
+  tsr__free(much);
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && f.live == 0);
 }
 
 int main(void) {
@@ -663,6 +806,11 @@ int main(void) {
       cmocka_unit_test(test_large_blocks_grow_in_place),
       cmocka_unit_test(test_spare_blocks_help_a_failing_allocator),
       cmocka_unit_test(test_threads_share_spare_blocks),
+      cmocka_unit_test(test_threads_share_regions),
+      cmocka_unit_test(test_blocks_share_regions),
+      cmocka_unit_test(test_blocks_of_regions_grow_and_move),
+      cmocka_unit_test(test_regions_are_for_much_memory),
+      cmocka_unit_test(test_regions_of_a_failing_allocator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
