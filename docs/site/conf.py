@@ -33,6 +33,7 @@ myst_heading_anchors = 6
 myst_enable_extensions = ["html_image", "strikethrough"]
 # MyST's additions to Markdown that GitHub would show as text.
 myst_disable_syntax = ["myst_line_comment", "myst_block_break", "myst_target", "myst_role", "colon_fence"]
+smartquotes = False  # calls in docstrings have straight ones
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure"]  # commands of the sqlite3 shell are no SQL
 
@@ -146,8 +147,8 @@ def python_reference(classes):
             for method in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
                     is_property = any(getattr(d, "id", getattr(d, "attr", "")) in ("property", "cached_property") for d in method.decorator_list)
-                    call = [] if is_property else [f"```python\n{name}.{method.name}({signature(method)})\n```"]
-                    lines += [f"### {name}.{method.name}", *call, ast.get_docstring(method)]
+                    call = f"{name}.{method.name}" + ("" if is_property else f"({signature(method)})")
+                    lines += [f"### `{call}`", ast.get_docstring(method)]
     assert not unseen, f"docstrings of {unseen} were not found"
     table = "\n".join(["\n\n## Errors\n", "| class | when |", "|---|---|", *errors]) if errors else ""
     return "\n\n" + "\n\n".join(lines) + table + "\n"
