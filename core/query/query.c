@@ -531,7 +531,8 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Adds the coordinates to the expressions: they break ties between rows with equal extremes. */
+/* Adds the coordinates to the expressions: they break ties between rows with equal extremes. Those of datetimes are the
+ * stored integers, which sort alike: an instant out of the range of SQL's text is no error here, since none is shown. */
 static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   const uint32_t count = run->schema->dimension_count;
   tsr_node *nodes;
@@ -540,7 +541,7 @@ static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &nodes, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &fields, error));
   for (uint32_t d = 0; d < count; d++) {
-    nodes[d] = (tsr_node){.operation = TSR_OP_FIELD, .field = d};
+    nodes[d] = (tsr_node){.operation = TSR_OP_FIELD, .field = d, .as_integer = true};
     fields[d] = (tsr_expression){.nodes = &nodes[d], .count = 1};
     run->extremes.coordinates[d] = number_expression(run, &fields[d]);
   }
