@@ -5,8 +5,8 @@ usage: build.py FOLDER
 FOLDER gets the package sqlite-tessera-wasm: tessera.wasm, tessera-module.js (emscripten's part), and the files beside this one. Objects go to
 FOLDER-objects; what has not changed since the last build is not compiled again. emcc must be installed (Debian's emscripten 3.1.6 will do).
 
-Speed and size: the functions that a query spends its time in are compiled for speed, all others for size. So are the parts of the codecs
-that compress, because a page reads far more than it writes.
+Speed and size: the functions that a query spends its time in are compiled for speed, without unrolled loops, all others for size. So are
+the parts of the codecs that compress, because a page reads far more than it writes.
 """
 import concurrent.futures
 import glob
@@ -26,7 +26,10 @@ from command import Fault
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PACKAGE = ("*.js", "*.d.ts", "README.md", "package.json", "sqlite3_wasm_extra_init.c") # of the files beside this one
 # Sources that are compiled for speed, one by one: their loops pass over cells and bytes. All others are compiled for size, as one file.
-FAST = ("core/base/sort.c", "core/query/", "core/filter/", "core/format/tile.c", "core/read/predicate.c", "core/read/space_tiles.c", "core/read/version_merge.c")
+FAST = ("core/base/sort.c", *(f"core/query/{name}.c" for name in ("accumulate", "batch", "evaluate", "groups", "kernels", "keys", "passes")),
+        *(f"core/filter/{name}.c" for name in ("bitwidth", "checksum", "delta", "dictionary", "rle", "scale", "shuffle", "xor")),
+        "core/format/tile.c", "core/read/predicate.c", "core/read/space_tiles.c", "core/read/version_merge.c")
+SPEED = ("-O2", "-fno-unroll-loops") # unrolled loops gain little in WebAssembly, and are a sixth of what is compiled for speed
 GLUE = ("module", "host_vfs", "no_buckets", "no_streams") # these and the sources for speed are always compiled: they include headers of core/ and ext/
 LEFT_OUT = ("core/remote/", "core/store/store_bucket.c", "core/store/prefetch.c", "core/store/upload.c", # buckets: no_buckets.c stands for them
             "core/arrow/", "core/ingest/arrow.c", "ext/call/lend.c", "ext/data/rows.c", "ext/data/streams.c") # Arrow streams: no_streams.c
@@ -80,16 +83,16 @@ def amalgamation(folder):
 def optimization(name, path):
     """Returns how a file of a library is compiled, as flags."""
     place, flag = ONE_COPY.get(name, ("", None))
-    return [level(name, path)] + [flag] * bool(flag and place in path)
+    return [*level(name, path)] + [flag] * bool(flag and place in path)
 
 
 def level(name, path):
     if name == "SQLite":
-        return "-Oz"
+        return ("-Oz",)
     if name == "zstd" and "/decompress/" in path or name == "zlib" and os.path.basename(path) in ("inffast.c", "inflate.c", "crc32.c") or \
             name == "lz4" and path.endswith("/lz4.c"):
-        return "-O2"
-    return "-Oz"
+        return SPEED
+    return ("-Oz",)
 
 
 def compile_all(work, objects):
@@ -118,7 +121,7 @@ def build_module(folder):
     headers = [f"-I{path}" for path in sources.includes(place)] + [f"-I{objects}/amalgamation"]
     libraries = [f"-D{d}" for d in sources.definitions()]
     work = [("tessera", tessera, ["-Oz", *FLAGS, "-DSQLITE_CORE", *libraries, *headers])]
-    work += [(f"core-{os.path.basename(path)[:-2]}", f"{ROOT}/{path}", ["-O2", *FLAGS, *libraries, *headers, f"-I{ROOT}/core"]) for path in fast]
+    work += [(f"core-{os.path.basename(path)[:-2]}", f"{ROOT}/{path}", [*SPEED, *FLAGS, *libraries, *headers, f"-I{ROOT}/core"]) for path in fast]
     for name in sources.LIBRARIES:
         definitions = sources.definitions((name,)) + list({"SQLite": SQLITE, "zstd": ZSTD, "zlib": ZLIB, "mbedTLS": MBEDTLS}.get(name, ()))
         for path in sources.files(place, name):
