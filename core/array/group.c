@@ -319,8 +319,8 @@ int tsr__group_apply(tsr_group *group, const tsr_timestamped_files *files, bool 
 }
 
 /* Makes the path of a member. URIs are used as stored, without decoding escapes. */
-static int group_open_locate(const tsr_group *group, const tsr_member *member, tsr_arena *arena, const char **path,
-                             tsr_error *error) {
+static int locate_member(const tsr_group *group, const tsr_member *member, tsr_arena *arena, const char **path,
+                         tsr_error *error) {
   const char *root = group->store->name, *uri = member->uri;
   if (!member->relative) {
     const bool is_file = strncmp(uri, "file:///", 8) == 0;
@@ -349,35 +349,35 @@ static int find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind
   return TSR_OK;
 }
 
-static int group_open_by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
   return strcmp(tsr__member_key(*(const tsr_member *const *)a), tsr__member_key(*(const tsr_member *const *)b));
 }
 
-static int group_open_show(tsr_group *group, const tsr_map *map, members_made *made, tsr_error *error) {
+static int show_members(tsr_group *group, const tsr_map *map, members_made *made, tsr_error *error) {
   uint64_t count = 0;
   const tsr_member **members;
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, map->count, &members, error));
   for (uint64_t i = 0; i < map->count; i++) members[count++] = map->entries[i].value;
-  if (count > 1) qsort(members, count, sizeof *members, group_open_by_key);
+  if (count > 1) qsort(members, count, sizeof *members, compare_keys);
   tsr_group_member *shown;
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &shown, error));
   for (uint64_t i = 0; i < count; i++) {
     shown[i].name = members[i]->named ? members[i]->name : NULL;
     TSR_TRY(find_kind(group, members[i], &shown[i].kind, error));
-    TSR_TRY(group_open_locate(group, members[i], &made->arena, &shown[i].path, error));
+    TSR_TRY(locate_member(group, members[i], &made->arena, &shown[i].path, error));
   }
   made->shown = (tsr_group_members){count, shown};
   return TSR_OK;
 }
 
-static int group_open_fill(tsr_group *group, uint64_t since, uint64_t as_of, members_made *made, tsr_error *error) {
+static int fill_members(tsr_group *group, uint64_t since, uint64_t as_of, members_made *made, tsr_error *error) {
   tsr_timestamped_files files;
   tsr_map map = {.memory = &group->environment->memory};
   bool alone;
   int rc = tsr__timestamped_files(group->environment, group->store, TSR_DIR_GROUP, NULL, since, as_of, &made->arena,
                                   &files, error);
   if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
-  if (rc >= 0) rc = group_open_show(group, &map, made, error);
+  if (rc >= 0) rc = show_members(group, &map, made, error);
   tsr__map_release(&map);
   return rc;
 }
@@ -391,7 +391,7 @@ int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr
   int rc = TSR_OK;
   for (int i = 0; i < GROUP_OPEN_ATTEMPTS; i++) { /* a listed file that is missing was vacuumed: list again */
     tsr__arena_reset(&made->arena);
-    rc = group_open_fill(group, since, as_of, made, error);
+    rc = fill_members(group, since, as_of, made, error);
     if (rc != TSR_NOT_FOUND) break;
   }
   if (rc < 0) {

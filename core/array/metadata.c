@@ -25,7 +25,7 @@ typedef struct ranked_entry {
   uint64_t rank; /* position in the order in which entries take effect */
 } ranked_entry;
 
-static int metadata_open_by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
   const ranked_entry *x = a, *y = b;
   int order = tsr__bytes_compare(x->entry.key, x->entry.key_size, y->entry.key, y->entry.key_size);
   if (order) return order;
@@ -54,7 +54,7 @@ static int add_file(tsr_store *store, const uint8_t *key, const char *path, tsr_
 static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
   ranked_entry *entries = (ranked_entry *)all->data;
   uint64_t count = all->size / sizeof *entries;
-  if (count > 1) qsort(entries, count, sizeof *entries, metadata_open_by_key);
+  if (count > 1) qsort(entries, count, sizeof *entries, compare_keys);
   tsr_metadatum *kept;
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &kept, error));
   uint64_t n = 0;
@@ -68,9 +68,8 @@ static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
   return TSR_OK;
 }
 
-static int metadata_open_fill(tsr_environment *environment, tsr_store *store, const uint8_t *key,
-                              const tsr_listing *listed, uint64_t since, uint64_t as_of, metadata_made *made,
-                              tsr_error *error) {
+static int fill_metadata(tsr_environment *environment, tsr_store *store, const uint8_t *key, const tsr_listing *listed,
+                         uint64_t since, uint64_t as_of, metadata_made *made, tsr_error *error) {
   tsr_timestamped_files files;
   tsr_buffer all = {.memory = &environment->memory};
   int rc = tsr__timestamped_files(environment, store, TSR_DIR_META, listed, since, as_of, &made->arena, &files, error);
@@ -91,7 +90,7 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
   int rc = TSR_OK;
   for (int i = 0; i < METADATA_OPEN_ATTEMPTS; i++) { /* a listed file that is missing was vacuumed: list again */
     tsr__arena_reset(&made->arena);
-    rc = metadata_open_fill(environment, store, key, listed, since, as_of, made, error);
+    rc = fill_metadata(environment, store, key, listed, since, as_of, made, error);
     if (rc != TSR_NOT_FOUND) break;
     listed = NULL;
   }

@@ -42,22 +42,22 @@ typedef struct opened_slot {
   tsr_tile_format format;
 } opened_slot;
 
-typedef struct check_cells_job {
+typedef struct cells_job {
   opened_slot *source;
   uint64_t number;
   tsr_tile *tile; /* NULL if it could not be decoded */
   bool cut; /* the file ends before the tile; this has been reported already */
   tsr_part_kind failed; /* the part that could not be read */
   tsr_error fault; /* why */
-} check_cells_job;
+} cells_job;
 
-typedef struct check_cells_window {
+typedef struct cells_window {
   tsr_fragment_check *f;
   opened_slot *slots;
   uint32_t slot_count;
-  check_cells_job *jobs; /* [tile * slot_count + slot] */
+  cells_job *jobs; /* [tile * slot_count + slot] */
   uint64_t first, count; /* tiles */
-} check_cells_window;
+} cells_window;
 
 static void close_slot(opened_slot *s) {
   for (unsigned part = 0; part < TSR_PART_COUNT; part++) tsr__store_close_file(s->files[part]);
@@ -125,8 +125,7 @@ static tsr_part_kind failed_part(const opened_slot *s, const tsr_error *fault) {
 }
 
 /* Reads the parts of a tile into blocks, which the caller frees. */
-static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_source *source,
-                      uint8_t *blocks[TSR_PART_COUNT]) {
+static int read_parts(const cells_window *w, cells_job *j, tsr_tile_source *source, uint8_t *blocks[TSR_PART_COUNT]) {
   const opened_slot *s = j->source;
   const tsr_slot *slot = &w->f->metadata.slots[s->slot];
   source->cells = tsr__fragment_tile_cells(&w->f->metadata, j->number);
@@ -148,8 +147,8 @@ static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_
 
 /* Reads and decodes one tile, on a worker thread. Failures are kept in the job and reported later. */
 static int load_tile(void *argument, uint64_t index, tsr_error *error) {
-  const check_cells_window *w = argument;
-  check_cells_job *j = &w->jobs[index];
+  const cells_window *w = argument;
+  cells_job *j = &w->jobs[index];
   tsr_tile_source source = {0};
   uint8_t *blocks[TSR_PART_COUNT] = {0};
   if (read_parts(w, j, &source, blocks) >= 0 &&
@@ -160,7 +159,7 @@ static int load_tile(void *argument, uint64_t index, tsr_error *error) {
 }
 
 /* Reports a tile that could not be decoded. */
-static int report_job(tsr_fragment_check *f, const check_cells_job *j) {
+static int report_job(tsr_fragment_check *f, const cells_job *j) {
   tsr_check_label label, what;
   tsr_check_path path;
   TSR_TRY(tsr__check_part_path(f, j->source->slot, j->failed, &path));
@@ -170,7 +169,7 @@ static int report_job(tsr_fragment_check *f, const check_cells_job *j) {
 }
 
 /* Chooses how many tiles from `first` on a window loads: at least one. */
-static void plan_window(check_cells_window *w, uint64_t first) {
+static void plan_window(cells_window *w, uint64_t first) {
   const tsr_fragment_check *f = w->f;
   const uint64_t most = TSR_MIN(CHECK_CELLS_WINDOW_BYTES, f->c->memory.limit / CHECK_CELLS_SHARE);
   uint64_t bytes = 0;
@@ -183,19 +182,17 @@ static void plan_window(check_cells_window *w, uint64_t first) {
 }
 
 /* Returns true if there was not enough memory to decode a tile. */
-static bool job_lacks_memory(const check_cells_job *j) {
-  return !j->tile && !j->cut && tsr__lacks_memory(j->fault.code);
-}
+static bool job_lacks_memory(const cells_job *j) { return !j->tile && !j->cut && tsr__lacks_memory(j->fault.code); }
 
 /* Frees the tiles of a window from `keep` on; the next window loads them. */
-static void shorten_window(check_cells_window *w, uint64_t keep) {
+static void shorten_window(cells_window *w, uint64_t keep) {
   for (uint64_t i = keep * w->slot_count; i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
   w->count = keep;
 }
 
 /* Shortens a window to the first tiles that fit into memory. If not even the first one fits, its fields are decoded
  * again, one by one. */
-static void fit_window(check_cells_window *w) {
+static void fit_window(cells_window *w) {
   uint64_t fitting = 0;
   while (fitting < w->count * w->slot_count && !job_lacks_memory(&w->jobs[fitting])) fitting++;
   fitting /= w->slot_count;
@@ -210,7 +207,7 @@ static void fit_window(check_cells_window *w) {
 
 /* Loads as many of the tiles from `first` on as fit into a window, at least one, and reports tiles that cannot be
  * decoded. */
-static int load_window(check_cells_window *w, uint64_t first) {
+static int load_window(cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t decoded = 0;
   TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
@@ -231,7 +228,7 @@ static int load_window(check_cells_window *w, uint64_t first) {
 }
 
 /* Adds a window to the progress. */
-static void report_progress(check_cells_window *w) {
+static void report_progress(cells_window *w) {
   tsr_fragment_check *f = w->f;
   double all = 0;
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
@@ -243,15 +240,15 @@ static void report_progress(check_cells_window *w) {
 }
 
 /* Frees the tiles of a window that has been checked up to `index`. */
-static void drop_checked(check_cells_window *w, uint64_t index) {
+static void drop_checked(cells_window *w, uint64_t index) {
   for (uint32_t s = 0; s < w->slot_count; s++) {
-    check_cells_job *j = &w->jobs[index * w->slot_count + s];
+    cells_job *j = &w->jobs[index * w->slot_count + s];
     tsr__tile_drop(j->tile);
     j->tile = NULL;
   }
 }
 
-static void drop_window(check_cells_window *w) {
+static void drop_window(cells_window *w) {
   report_progress(w);
   for (uint64_t i = 0; w->jobs && i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
   tsr__free(w->jobs);
@@ -312,7 +309,7 @@ static bool has_nan(const coordinates_check *k, const cell_block *b, uint64_t ce
 }
 
 /* Fills the keys, space tile numbers and Hilbert codes of all cells of a block. */
-static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *fault) {
+static int prepare_job(coordinates_check *k, cell_block *b, tsr_error *fault) {
   const tsr_schema *schema = k->schema;
   uint32_t n = schema->dimension_count;
   bool hilbert = schema->cell_order == TSR_ORDER_HILBERT;
@@ -577,14 +574,14 @@ static int report_unchecked(coordinates_check *k, const cell_block *b, const cha
 
 /* Checks the coordinates and times of the tile `index` of a window. If memory is short, it drops the tiles that
  * follow. */
-static int check_block(coordinates_check *k, check_cells_window *w, uint64_t index) {
+static int check_block(coordinates_check *k, cells_window *w, uint64_t index) {
   cell_block *b = &k->block;
   tsr_error fault = {0};
-  int rc = check_cells_prepare(k, b, &fault);
+  int rc = prepare_job(k, b, &fault);
   if (tsr__lacks_memory(rc) && w->count > index + 1) {
     shorten_window(w, index + 1);
     tsr__arena_release(&b->arena);
-    rc = check_cells_prepare(k, b, &fault);
+    rc = prepare_job(k, b, &fault);
   }
   if (rc < 0) return report_unchecked(k, b, "coordinates", &fault);
   for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_dimension(k, b, d));
@@ -593,8 +590,8 @@ static int check_block(coordinates_check *k, check_cells_window *w, uint64_t ind
   return copy_last(k, b, &fault) < 0 ? report_unchecked(k, b, "order behind the last cell", &fault) : TSR_OK;
 }
 
-static int check_coordinate_tile(coordinates_check *k, check_cells_window *w, uint64_t index) {
-  const check_cells_job *jobs = &w->jobs[index * w->slot_count];
+static int check_coordinate_tile(coordinates_check *k, cells_window *w, uint64_t index) {
+  const cells_job *jobs = &w->jobs[index * w->slot_count];
   cell_block *b = &k->block;
   for (uint32_t s = 0; s < k->slot_count; s++) {
     if (s >= k->dimension_slots)
@@ -612,7 +609,7 @@ static int check_coordinate_tile(coordinates_check *k, check_cells_window *w, ui
 }
 
 static int walk_coordinates(coordinates_check *k) {
-  check_cells_window w = {.f = k->f, .slots = k->slots, .slot_count = k->slot_count};
+  cells_window w = {.f = k->f, .slots = k->slots, .slot_count = k->slot_count};
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < k->f->metadata.tile_count; tile += w.count) {
     rc = load_window(&w, tile);
@@ -798,9 +795,9 @@ static int check_validity(tsr_fragment_check *f, uint32_t slot, uint64_t number,
 }
 
 /* Checks the tile `index` of a window of one slot. If memory is short, it drops the tiles that follow. */
-static int check_tile(check_cells_window *w, dense_box *box, uint64_t index) {
+static int check_tile(cells_window *w, dense_box *box, uint64_t index) {
   tsr_fragment_check *f = w->f;
-  const check_cells_job *j = &w->jobs[index];
+  const cells_job *j = &w->jobs[index];
   const uint32_t slot = j->source->slot;
   const uint8_t *mask = NULL;
   tsr_error fault = {0};
@@ -820,7 +817,7 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
   bool usable;
   TSR_TRY(open_slot(f, slot, &opened, &usable));
   if (!usable) return TSR_OK;
-  check_cells_window w = {.f = f, .slots = &opened, .slot_count = 1};
+  cells_window w = {.f = f, .slots = &opened, .slot_count = 1};
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < f->metadata.tile_count; tile += w.count) {
     rc = load_window(&w, tile);

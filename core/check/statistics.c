@@ -28,7 +28,7 @@
 
 typedef enum statistics_kind { KIND_NONE, KIND_NUMBER, KIND_TEXT } statistics_kind;
 
-typedef struct check_statistics_measured { /* the true statistics of a tile's cells that are not null */
+typedef struct tile_measures { /* the true statistics of a tile's cells that are not null */
   uint64_t cells, nulls; /* cells that are not null, and that are */
   bool nan; /* some cell is NaN */
   uint8_t min[8], max[8]; /* numbers */
@@ -37,7 +37,7 @@ typedef struct check_statistics_measured { /* the true statistics of a tile's ce
   tsr_wide sum; /* integers, CHAR */
   double float_sum;
   double magnitude; /* of floats: the sum of absolute values */
-} check_statistics_measured;
+} tile_measures;
 
 struct tsr_check_summary { /* statistics of several tiles, merged as TileDB merges them */
   uint64_t tiles, null_count;
@@ -89,7 +89,7 @@ static statistics_field field_of(const tsr_fragment_check *f, uint32_t slot) {
 /* Minimum and maximum start as in TileDB, at the greatest and least finite values. So if all cells are +infinity, the
  * minimum is the greatest finite value. */
 #define DEFINE_MEASURE(name, type, greatest, smallest, ADD)                                                            \
-  static void measure_##name(const tsr_tile *tile, const uint8_t *mask, check_statistics_measured *out) {              \
+  static void measure_##name(const tsr_tile *tile, const uint8_t *mask, tile_measures *out) {                          \
     type min = greatest, max = smallest;                                                                               \
     for (uint64_t i = 0; i < tile->cells; i++) {                                                                       \
       type v;                                                                                                          \
@@ -125,8 +125,7 @@ DEFINE_MEASURE(U64, uint64_t, UINT64_MAX, 0, ADD_INTEGER)
 DEFINE_MEASURE(F32, float, FLT_MAX, -FLT_MAX, ADD_FLOAT)
 DEFINE_MEASURE(F64, double, DBL_MAX, -DBL_MAX, ADD_FLOAT)
 
-static void measure_number(tsr_datatype datatype, const tsr_tile *tile, const uint8_t *mask,
-                           check_statistics_measured *out) {
+static void measure_number(tsr_datatype datatype, const tsr_tile *tile, const uint8_t *mask, tile_measures *out) {
   switch (tsr__datatype_physical(datatype)) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: measure_##name(tile, mask, out); break;
@@ -135,7 +134,7 @@ static void measure_number(tsr_datatype datatype, const tsr_tile *tile, const ui
   }
 }
 
-static tsr_check_bound check_statistics_text_at(const tsr_tile *tile, uint64_t cell) {
+static tsr_check_bound text_at(const tsr_tile *tile, uint64_t cell) {
   if (!tile->offsets) return (tsr_check_bound){tile->cell_size, tile->values + cell * tile->cell_size};
   return (tsr_check_bound){tile->offsets[cell + 1] - tile->offsets[cell], tile->values + tile->offsets[cell]};
 }
@@ -144,14 +143,14 @@ static int compare_text(tsr_check_bound a, tsr_check_bound b) {
   return tsr__bytes_compare(a.text, a.key, b.text, b.key);
 }
 
-static void measure_text(const tsr_tile *tile, const uint8_t *mask, check_statistics_measured *out) {
+static void measure_text(const tsr_tile *tile, const uint8_t *mask, tile_measures *out) {
   for (uint64_t i = 0; i < tile->cells; i++) {
     if (mask && !mask[i]) continue;
     if (tile->validity && !tile->validity[i]) {
       out->nulls++;
       continue;
     }
-    tsr_check_bound v = check_statistics_text_at(tile, i);
+    tsr_check_bound v = text_at(tile, i);
     if (out->cells == 0 || compare_text(v, out->min_text) < 0) out->min_text = v;
     if (out->cells == 0 || compare_text(v, out->max_text) > 0) out->max_text = v;
     out->cells++;
@@ -160,9 +159,8 @@ static void measure_text(const tsr_tile *tile, const uint8_t *mask, check_statis
   }
 }
 
-static check_statistics_measured check_statistics_measure(const statistics_field *field, const tsr_tile *tile,
-                                                          const uint8_t *mask) {
-  check_statistics_measured m = {0};
+static tile_measures measure_tile(const statistics_field *field, const tsr_tile *tile, const uint8_t *mask) {
+  tile_measures m = {0};
   if (field->kind == KIND_TEXT) measure_text(tile, mask, &m);
   else measure_number(field->datatype, tile, mask, &m);
   return m;
@@ -201,7 +199,7 @@ typedef struct verdict { /* which of the four statistics are right */
 } verdict;
 
 /* Returns true if a stored sum is right, or cannot be checked because a partial sum may have saturated. */
-static bool sum_fits(const statistics_field *field, const check_statistics_measured *m, uint64_t value) {
+static bool sum_fits(const statistics_field *field, const tile_measures *m, uint64_t value) {
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
     double claimed;
     memcpy(&claimed, &value, sizeof claimed);
@@ -220,7 +218,7 @@ static bool sum_fits(const statistics_field *field, const check_statistics_measu
 }
 
 /* Compares stored statistics with measured ones. If `bounds`, minimum and maximum need only include the cells. */
-static verdict judge(const statistics_field *field, const stored *s, const check_statistics_measured *m, bool bounds) {
+static verdict judge(const statistics_field *field, const stored *s, const tile_measures *m, bool bounds) {
   verdict v = {true, true, true, true};
   if (s->null_count && !bounds) v.nulls = *s->null_count == m->nulls;
   if (m->cells == 0) return v; /* if all cells are null, the other statistics have no meaning */
@@ -241,8 +239,8 @@ static verdict judge(const statistics_field *field, const stored *s, const check
 
 static bool all_right(verdict v) { return v.min && v.max && v.sum && v.nulls; }
 
-static const char *check_statistics_show(const statistics_field *field, const uint8_t *value, uint64_t size,
-                                         tsr_check_label *label) {
+static const char *show_value(const statistics_field *field, const uint8_t *value, uint64_t size,
+                              tsr_check_label *label) {
   if (field->kind == KIND_NUMBER) return tsr__check_show_value(field->datatype, value, label);
   snprintf(label->text, sizeof label->text, "'%.*s'", (int)TSR_MIN(size, 60), (const char *)value);
   return label->text;
@@ -255,12 +253,11 @@ static int report_bound(tsr_fragment_check *f, uint32_t slot, uint64_t number, c
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "statistics: %s, tile %llu: the %s is said to be %s, the cells have %s",
                         tsr__check_field(f, slot, &label), (unsigned long long)number, what,
-                        check_statistics_show(field, claimed, claimed_size, &a),
-                        check_statistics_show(field, actual, actual_size, &b));
+                        show_value(field, claimed, claimed_size, &a), show_value(field, actual, actual_size, &b));
 }
 
 static int report_sum(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
-                      uint64_t claimed, const check_statistics_measured *m) {
+                      uint64_t claimed, const tile_measures *m) {
   tsr_kind kind = tsr_datatype_kind(field->datatype);
   tsr_check_label label, a, b;
   int64_t sum = (int64_t)m->sum;
@@ -276,7 +273,7 @@ static int report_sum(tsr_fragment_check *f, uint32_t slot, uint64_t number, con
 
 /* Reports the statistics of a tile that are wrong. */
 static int report_tile(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
-                       const stored *s, const check_statistics_measured *m, verdict v) {
+                       const stored *s, const tile_measures *m, verdict v) {
   tsr_check_label label;
   bool text = field->kind == KIND_TEXT;
   if (!v.min)
@@ -367,8 +364,7 @@ static void add_sum(tsr_check_summary *s, const statistics_field *field, uint64_
 
 /* Adds a tile to a summary: its stored statistics where the verdict calls them right, else the measured ones. */
 static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uint64_t number,
-                          const statistics_field *field, const stored *s, const check_statistics_measured *m,
-                          verdict v) {
+                          const statistics_field *field, const stored *s, const tile_measures *m, verdict v) {
   uint64_t nulls = !v.nulls ? m->nulls : s->null_count ? *s->null_count : 0, sum = 0;
   bool text = field->kind == KIND_TEXT;
   summary->tiles++;
@@ -409,12 +405,12 @@ int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t nu
     return TSR_OK;
   stored s = find_stored(all, number);
   verdict v = {true, true, true, true};
-  check_statistics_measured m = {0};
+  tile_measures m = {0};
   if (tile) {
-    m = check_statistics_measure(&field, tile, mask);
+    m = measure_tile(&field, tile, mask);
     v = judge(&field, &s, &m, mask && !layout_has_statistics_of_cells_alone(f->metadata.version));
     if (!all_right(v) && mask) {
-      check_statistics_measured padded = check_statistics_measure(&field, tile, NULL);
+      tile_measures padded = measure_tile(&field, tile, NULL);
       verdict other = judge(&field, &s, &padded, false);
       if (all_right(other)) v = other;
     }

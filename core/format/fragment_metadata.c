@@ -636,7 +636,7 @@ typedef struct metadata_writer {
   tsr_error *error;
 } metadata_writer;
 
-static int fragment_metadata_write_flush(metadata_writer *w, uint64_t most) {
+static int flush_metadata(metadata_writer *w, uint64_t most) {
   if (w->out.size <= most) return TSR_OK;
   TSR_TRY(tsr__store_append(w->file, w->out.data, w->out.size, w->error));
   w->out.size = 0;
@@ -648,7 +648,7 @@ static int put_tile(metadata_writer *w, uint64_t *at) {
   *at = w->file->size + w->out.size;
   TSR_TRY(tsr__generic_tile_encode(w->content.data, w->content.size, w->metadata->version, w->key, &w->out, w->error));
   w->content.size = 0;
-  return fragment_metadata_write_flush(w, FLUSH_SIZE);
+  return flush_metadata(w, FLUSH_SIZE);
 }
 
 /* Writes u64 tile count and one u64 for each tile; zeros if `values` is NULL. */
@@ -813,7 +813,7 @@ int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_stat
   if (rc >= 0) rc = put_fragment_statistics(&w);
   if (rc >= 0) rc = put_processed(&w);
   if (rc >= 0) rc = put_footer(&w);
-  if (rc >= 0) rc = fragment_metadata_write_flush(&w, 0);
+  if (rc >= 0) rc = flush_metadata(&w, 0);
   tsr__buffer_release(&w.content);
   tsr__buffer_release(&w.out);
   if (rc < 0) return tsr__wrap(error, "fragment metadata");

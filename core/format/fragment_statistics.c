@@ -22,21 +22,19 @@
 #include "base/arithmetic.h"
 #include "model/datatype.h"
 
-static bool fragment_statistics_is_text(const tsr_field *field) {
-  return field->datatype == TSR_CHAR || field->datatype == TSR_ASCII;
-}
+static bool is_text(const tsr_field *field) { return field->datatype == TSR_CHAR || field->datatype == TSR_ASCII; }
 
-static bool fragment_statistics_is_number(const tsr_field *field) {
+static bool is_number(const tsr_field *field) {
   tsr_kind kind = tsr_datatype_kind(field->datatype);
   return field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
 
 bool tsr__statistics_have_bounds(const tsr_field *field) {
-  return !field->is_dimension && (fragment_statistics_is_text(field) || fragment_statistics_is_number(field));
+  return !field->is_dimension && (is_text(field) || is_number(field));
 }
 
 bool tsr__statistics_have_sum(const tsr_field *field) {
-  return fragment_statistics_is_number(field) || (field->datatype == TSR_CHAR && field->values_per_cell == 1);
+  return is_number(field) || (field->datatype == TSR_CHAR && field->values_per_cell == 1);
 }
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
@@ -292,9 +290,9 @@ void tsr__statistics_of_tile(const tsr_field *field, const uint8_t *values, cons
   }
   tile->valued = tile->null_count < cells;
   if (!tile->valued) return;
-  if (fragment_statistics_is_number(field))
+  if (is_number(field))
     collect_numbers(tsr__datatype_physical(field->datatype), values, validity, ranges, range_count, tile);
-  if (!fragment_statistics_is_text(field) || field->is_dimension) return;
+  if (!is_text(field) || field->is_dimension) return;
   if (tsr__statistics_have_sum(field)) collect_numbers(TSR_PHYSICAL_I8, values, validity, ranges, range_count, tile);
   tile->min = tile->max = NULL;
   collect_texts(field, values, offsets, validity, ranges, range_count, tile);
@@ -383,14 +381,14 @@ static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics
       text_of(&writer->min, &writer->min_text, i, &low, &low_size);
       text_of(&writer->max, &writer->max_text, i, &high, &high_size);
       bound_text(low, low_size, high, high_size, all);
-    } else if (fragment_statistics_is_text(field)) {
+    } else if (is_text(field)) {
       const uint8_t *low = writer->min.data + i * field->cell_size, *high = writer->max.data + i * field->cell_size;
       if (!all->min || compare_bytes(all->min, low, field->cell_size) > 0) all->min = low;
       if (!all->max || compare_bytes(all->max, high, field->cell_size) < 0) all->max = high;
       all->min_size = all->max_size = field->cell_size;
     }
   }
-  if (fragment_statistics_is_text(field)) return;
+  if (is_text(field)) return;
   /* `valued` serves as the validity: tiles that have only nulls are skipped like null cells */
   tsr_physical_type physical = tsr__datatype_physical(field->datatype);
   const tsr_cell_range all_tiles = {0, writer->valued.size};

@@ -17,7 +17,7 @@
 #include "format/enumeration.h"
 #include "format/layout.h"
 
-static bool schema_rules_is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
+static bool is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 
 /* ---- Versions ---------------------------------------------------------------------------------------------------- */
 
@@ -122,12 +122,12 @@ static int check_text_dimension(const tsr_schema *schema, const tsr_field *field
 
 static int check_domain(const tsr_field *field, tsr_error *error) {
   tsr_datatype datatype = field->datatype;
-  if (schema_rules_is_float(datatype) &&
+  if (is_float(datatype) &&
       (!isfinite(tsr__value_double(datatype, field->low)) || !isfinite(tsr__value_double(datatype, field->high))))
     return tsr__fail(error, TSR_RANGE, "the ends of its domain must be finite");
   uint64_t low = tsr__key(datatype, field->low), high = tsr__key(datatype, field->high);
   if (low > high) return tsr__fail(error, TSR_RANGE, "the low end of its domain is above the high end");
-  if (!schema_rules_is_float(datatype) && low == tsr__key_min(datatype) && high == tsr__key_max(datatype))
+  if (!is_float(datatype) && low == tsr__key_min(datatype) && high == tsr__key_max(datatype))
     return tsr__fail(error, TSR_RANGE, "its domain may not take all of %s: leave out the greatest value",
                      tsr_datatype_name(datatype));
   return TSR_OK;
@@ -146,7 +146,7 @@ static int check_float_extent(const tsr_field *field, tsr_error *error) {
 
 static int check_extent(const tsr_field *field, tsr_error *error) {
   tsr_datatype datatype = field->datatype;
-  if (schema_rules_is_float(datatype)) return check_float_extent(field, error);
+  if (is_float(datatype)) return check_float_extent(field, error);
   uint64_t low = tsr__key(datatype, field->low), high = tsr__key(datatype, field->high);
   uint64_t extent = tsr__extent(field);
   if (!extent) return tsr__fail(error, TSR_RANGE, "its tile extent must be above 0");
@@ -178,7 +178,7 @@ static int check_dense_dimension(const tsr_schema *schema, const tsr_field *fiel
 
 /* Hilbert buckets are fractions of high - low as doubles. If that width is infinite, all cells fall into one bucket. */
 static int check_hilbert_dimension(const tsr_field *field, tsr_error *error) {
-  if (!schema_rules_is_float(field->datatype)) return TSR_OK;
+  if (!is_float(field->datatype)) return TSR_OK;
   double width = tsr__value_double(field->datatype, field->high) - tsr__value_double(field->datatype, field->low);
   if (isfinite(width)) return TSR_OK;
   return tsr__fail(error, TSR_RANGE, "Hilbert order needs a domain whose width is finite");

@@ -33,7 +33,7 @@
 
 /* ---- Publishing files -------------------------------------------------------------------------------------------- */
 
-static void consolidate_files_split(const char *path, char directory[160], const char **name) {
+static void split_path(const char *path, char directory[160], const char **name) {
   const char *slash = strrchr(path, '/');
   *name = slash ? slash + 1 : path;
   snprintf(directory, 160, "%.*s", slash ? (int)(slash - path) : 0, path);
@@ -48,12 +48,12 @@ static void unstage(tsr_store *store, const char staged[STAGED_SIZE]) {
 
 /* Writes the content of the future file `path` durably to .NAME.tmp in the root, where readers ignore names that begin
  * with a dot. `staged` receives its path. A vacuum finds staged .con files by this name. */
-static int consolidate_files_stage(tsr_store *store, const char *path, const void *bytes, uint64_t size,
-                                   char staged[STAGED_SIZE], tsr_error *error) {
+static int stage_file(tsr_store *store, const char *path, const void *bytes, uint64_t size, char staged[STAGED_SIZE],
+                      tsr_error *error) {
   char directory[160];
   const char *name;
   tsr_file *file;
-  consolidate_files_split(path, directory, &name);
+  split_path(path, directory, &name);
   snprintf(staged, STAGED_SIZE, ".%.150s.tmp", name);
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
   int rc = tsr__store_append(file, bytes, size, error);
@@ -67,7 +67,7 @@ static int consolidate_files_stage(tsr_store *store, const char *path, const voi
 static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const char *path, tsr_error *error) {
   char directory[160];
   const char *name;
-  consolidate_files_split(path, directory, &name);
+  split_path(path, directory, &name);
   const int rc = tsr__store_rename_exclusive(store, staged, path, error);
   if (rc < 0) unstage(store, staged);
   return rc < 0 ? rc : tsr__store_sync_directory(store, directory, error);
@@ -76,7 +76,7 @@ static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const c
 int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
   char directory[160];
   const char *name;
-  consolidate_files_split(path, directory, &name);
+  split_path(path, directory, &name);
   TSR_TRY(tsr__store_put_new(store, path, bytes, size, true, error));
   return tsr__store_sync_directory(store, directory, error);
 }
@@ -85,7 +85,7 @@ int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines
                      tsr_error *error) {
   char staged[STAGED_SIZE];
   tsr_error one;
-  TSR_TRY(consolidate_files_stage(store, path, lines->data, lines->size, staged, error));
+  TSR_TRY(stage_file(store, path, lines->data, lines->size, staged, error));
   int rc = check(argument, error);
   if (rc <= 0) unstage(store, staged);
   if (rc == 0) return tsr__fail(error, TSR_ABORT, "%s: a vacuum has removed commits that it names", path);
@@ -108,8 +108,8 @@ typedef struct consolidated_file { /* a file to publish */
 
 /* Publishes a file. Returns 1 and its path; 0 if a file with the name `variant` exists already. `check` as for
  * tsr__con_publish; NULL if the file is not a .con. */
-static int consolidate_files_publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes,
-                                     tsr_con_check check, void *argument, char path[160], tsr_error *error) {
+static int publish_file(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes, tsr_con_check check,
+                        void *argument, char path[160], tsr_error *error) {
   if (*file->variant) {
     tsr_error one;
     bool exists;
@@ -167,7 +167,7 @@ int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const 
                             absolute ? "" : "/", object->path, directory, slash, name);
 }
 
-static int consolidate_files_make_directory(tsr_store *store, const char *directory, tsr_error *error) {
+static int make_directory(tsr_store *store, const char *directory, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_make_directory(store, directory, &one);
   if (rc >= 0) return tsr__store_sync_directory(store, "", error);
@@ -338,7 +338,7 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
   tsr__arena_init(&arena, &array->memory);
   int rc = tsr__commits_decode(&in, &arena, &g.commits, error);
   if (rc >= 0) rc = find_variant(array, &g.commits, NULL, &file, error);
-  if (rc >= 0) rc = consolidate_files_publish(array->store, &file, lines, still_committed, &g, path, error);
+  if (rc >= 0) rc = publish_file(array->store, &file, lines, still_committed, &g, path, error);
   tsr__arena_release(&arena);
   return rc <= 0 ? rc : cancel_missing(array, path, version, error);
 }
@@ -393,7 +393,7 @@ static int restore_delete(tsr_array *array, const tsr_committed *item, bool *res
   TSR_TRY(tsr__store_find(store, path.text, &exists, error));
   if (exists) return TSR_OK;
   TSR_TRY(check_copy(array, item, error));
-  int rc = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
+  int rc = stage_file(store, path.text, item->bytes, item->size, staged, &one);
   if (rc == TSR_EXISTS) return TSR_OK; /* another process writes the same file */
   if (rc >= 0 && (rc = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
   if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
@@ -589,9 +589,9 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
     rc = encode_footers(&object, &f, &content, error);
     if (rc >= 0)
       rc = tsr__generic_tile_encode(content.data, content.size, version, tsr__array_key(array), &tile, error);
-    if (rc >= 0 && *file.directory) rc = consolidate_files_make_directory(array->store, file.directory, error);
+    if (rc >= 0 && *file.directory) rc = make_directory(array->store, file.directory, error);
     if (rc >= 0 && *file.directory) rc = find_con(array, &content, &file, error);
-    if (rc >= 0) rc = consolidate_files_publish(array->store, &file, &tile, NULL, NULL, path, error);
+    if (rc >= 0) rc = publish_file(array->store, &file, &tile, NULL, NULL, path, error);
     if (rc >= 0) *merged = count;
   }
   tsr__buffer_release(&f.names);
@@ -604,13 +604,13 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
-typedef struct consolidate_files_ranked { /* an entry and its number in the order of time */
+typedef struct ranked_item { /* an entry and its number in the order of time */
   tsr_metadata_entry entry;
   uint64_t rank;
-} consolidate_files_ranked;
+} ranked_item;
 
-static int consolidate_files_by_key(const void *a, const void *b) {
-  const consolidate_files_ranked *x = a, *y = b;
+static int compare_keys(const void *a, const void *b) {
+  const ranked_item *x = a, *y = b;
   int order = tsr__bytes_compare(x->entry.key, x->entry.key_size, y->entry.key, y->entry.key_size);
   return order ? order : x->rank < y->rank ? -1 : x->rank > y->rank;
 }
@@ -627,7 +627,7 @@ static int read_metadata(const tsr_maintained *object, const char *path, tsr_are
     if (rc < 0) tsr__wrap(error, "%s", path);
   }
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
-    const consolidate_files_ranked one = {entries.entries[i], all->size / sizeof(consolidate_files_ranked)};
+    const ranked_item one = {entries.entries[i], all->size / sizeof(ranked_item)};
     rc = tsr__buffer_append(all, &one, sizeof one, error);
   }
   tsr__buffer_release(&content);
@@ -636,9 +636,9 @@ static int read_metadata(const tsr_maintained *object, const char *path, tsr_are
 
 /* Encodes the last entry of each key. Deletions are kept, too: a file from before the given times may have the key. */
 static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
-  consolidate_files_ranked *entries = (consolidate_files_ranked *)(void *)all->data;
+  ranked_item *entries = (ranked_item *)(void *)all->data;
   const uint64_t count = all->size / sizeof *entries;
-  if (count > 1) qsort(entries, count, sizeof *entries, consolidate_files_by_key);
+  if (count > 1) qsort(entries, count, sizeof *entries, compare_keys);
   for (uint64_t i = 0; i < count; i++) {
     const tsr_metadata_entry *e = &entries[i].entry, *next = i + 1 < count ? &entries[i + 1].entry : NULL;
     if (next && tsr__bytes_compare(e->key, e->key_size, next->key, next->key_size) == 0) continue;

@@ -512,7 +512,7 @@ static void return_tiles(tile_source *s) {
   s->loaded = false;
 }
 
-static const tsr_tile *merge_sparse_tile_of(const tile_source *s, int64_t slot) {
+static const tsr_tile *tile_of(const tile_source *s, int64_t slot) {
   for (uint32_t i = 0; i < s->request_count; i++)
     if (s->requests[i].slot == (uint32_t)slot) return s->requests[i].tile;
   return NULL;
@@ -527,8 +527,8 @@ static void request_slot(tile_source *s, int64_t slot) {
       (tsr_tile_request){.fragment = s->fragment->fragment, .slot = (uint32_t)slot, .number = s->at};
 }
 
-static int merge_sparse_find_field(const tile_source *s, const tsr_condition *condition, const char *name,
-                                   const tsr_field **field, int64_t *slot, tsr_error *error) {
+static int find_field(const tile_source *s, const tsr_condition *condition, const char *name, const tsr_field **field,
+                      int64_t *slot, tsr_error *error) {
   return tsr__condition_field(s->merge->plan->array, s->merge->newest, s->fragment->fragment, condition, name, field,
                               slot, error);
 }
@@ -544,14 +544,13 @@ static int request_tile(tile_source *s, tsr_error *error) {
     for (uint32_t k = 0; k < s->fragment->conditions[i]->field_count; k++) {
       const tsr_field *field;
       int64_t slot;
-      TSR_TRY(merge_sparse_find_field(s, s->fragment->conditions[i], s->fragment->conditions[i]->fields[k], &field,
-                                      &slot, error));
+      TSR_TRY(find_field(s, s->fragment->conditions[i], s->fragment->conditions[i]->fields[k], &field, &slot, error));
       request_slot(s, slot);
     }
   return TSR_OK;
 }
 
-static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
+static int load_tile(tile_source *s, tsr_error *error) {
   const tsr_merge_plan *plan = s->merge->plan;
   TSR_TRY(request_tile(s, error));
   TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->requests, s->request_count, plan->memory, error));
@@ -562,7 +561,7 @@ static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
 /* Makes the column of a slot of the current tile. */
 static void slot_column(const tile_source *s, const tsr_field *field, uint32_t dimension, int64_t slot,
                         tsr_column *column) {
-  const tsr_tile *tile = merge_sparse_tile_of(s, slot);
+  const tsr_tile *tile = tile_of(s, slot);
   *column = (tsr_column){.values = tile->values, .offsets = tile->offsets, .validity = tile->validity};
   if (field->values_per_cell == TSR_VARIABLE) return;
   column->cell_size = field->cell_size;
@@ -577,24 +576,24 @@ static void column_of(const tile_source *s, int which, const uint64_t *constant,
   int64_t slot =
       tsr__fragment_system_slot(&s->fragment->fragment->metadata, (tsr_system_column)(TSR_SLOT_TIMES + which));
   *column = (tsr_column){.values = constant, .cell_size = sizeof(uint64_t), .constant = true};
-  if (slot >= 0) *column = (tsr_column){.values = merge_sparse_tile_of(s, slot)->values, .cell_size = sizeof(uint64_t)};
+  if (slot >= 0) *column = (tsr_column){.values = tile_of(s, slot)->values, .cell_size = sizeof(uint64_t)};
 }
 
 /* ---- Deletes ----------------------------------------------------------------------------------------------------- */
 
-typedef struct getter { /* argument of merge_sparse_condition_column */
+typedef struct getter { /* argument of condition_column */
   const tile_source *source;
   const tsr_condition *condition;
   tsr_column *columns; /* room for the condition's fields */
   uint32_t count; /* columns in use */
 } getter;
 
-static int merge_sparse_condition_column(void *argument, const char *name, const tsr_field **field,
-                                         const tsr_column **column, tsr_error *error) {
+static int condition_column(void *argument, const char *name, const tsr_field **field, const tsr_column **column,
+                            tsr_error *error) {
   getter *g = argument;
   tsr_column *out = &g->columns[g->count++];
   int64_t slot;
-  TSR_TRY(merge_sparse_find_field(g->source, g->condition, name, field, &slot, error));
+  TSR_TRY(find_field(g->source, g->condition, name, field, &slot, error));
   if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
   *out = (tsr_column){.constant = true, .unwritten = true};
   const tsr_schema *theirs = g->source->fragment->fragment->metadata.schema;
@@ -605,15 +604,13 @@ static int merge_sparse_condition_column(void *argument, const char *name, const
 
 /* Evaluates a delete condition for the current tile, and records the cells that it deletes. `keep` has room for one
  * byte per cell. */
-static int merge_sparse_apply_condition(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep,
-                                        tsr_error *error) {
+static int apply_condition(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep, tsr_error *error) {
   const tsr_condition *condition = s->fragment->conditions[number];
   getter g = {.source = s, .condition = condition};
   tsr_column *room;
   TSR_TRY(TSR_ALLOC_ARRAY(s->merge->plan->memory, condition->field_count, &room, error));
   g.columns = room;
-  int rc = tsr__condition_evaluate(condition, merge_sparse_condition_column, &g, NULL, cells, keep,
-                                   s->merge->plan->memory, error);
+  int rc = tsr__condition_evaluate(condition, condition_column, &g, NULL, cells, keep, s->merge->plan->memory, error);
   tsr__free(room);
   if (rc < 0) return tsr__wrap(error, "fragment %s, tile %llu", s->fragment->fragment->name, (unsigned long long)s->at);
   uint64_t *delete_times = (uint64_t *)(void *)s->delete_times.data,
@@ -659,8 +656,7 @@ static int find_deletes(tile_source *s, uint64_t cells, tsr_error *error) {
   uint8_t *keep;
   TSR_TRY(TSR_ALLOC_RAW(s->merge->plan->memory, cells, &keep, error));
   int rc = TSR_OK;
-  for (uint32_t i = 0; i < s->fragment->condition_count && rc >= 0; i++)
-    rc = merge_sparse_apply_condition(s, i, cells, keep, error);
+  for (uint32_t i = 0; i < s->fragment->condition_count && rc >= 0; i++) rc = apply_condition(s, i, cells, keep, error);
   tsr__free(keep);
   s->columns[s->merge->fields + DELETE_TIMES] = (tsr_column){.values = delete_times, .cell_size = sizeof(uint64_t)};
   s->columns[s->merge->fields + DELETE_CONDITIONS] = (tsr_column){.values = conditions, .cell_size = sizeof(uint64_t)};
@@ -669,7 +665,7 @@ static int find_deletes(tile_source *s, uint64_t cells, tsr_error *error) {
 
 /* ---- The source -------------------------------------------------------------------------------------------------- */
 
-static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, tsr_error *error) {
+static int next_of_fragment(tsr_merge_source *source, tsr_merge_block *block, tsr_error *error) {
   tile_source *s = (tile_source *)source;
   const tsr_schema *schema = s->merge->schema;
   if (s->loaded) {
@@ -677,7 +673,7 @@ static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, t
     s->at++;
   }
   if (s->at == s->end) return 0;
-  TSR_TRY(merge_sparse_load_tile(s, error));
+  TSR_TRY(load_tile(s, error));
   uint64_t cells = tsr__fragment_tile_cells(&s->fragment->fragment->metadata, s->at);
   for (uint32_t f = 0; f < s->merge->fields; f++)
     slot_column(s, &schema->fields[f], f, s->fragment->slots[f], &s->columns[f]);
@@ -688,7 +684,7 @@ static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, t
 }
 
 /* Returns the low corner of the next tile's MBR. */
-static const tsr_column *merge_sparse_lower_bound(tsr_merge_source *source) {
+static const tsr_column *low_corner(tsr_merge_source *source) {
   tile_source *s = (tile_source *)source;
   const tsr_rtree *rtree = s->fragment->fragment->metadata.rtree;
   uint64_t at = s->loaded ? s->at + 1 : s->at;
@@ -713,7 +709,7 @@ static const tsr_column *merge_sparse_lower_bound(tsr_merge_source *source) {
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 /* Returns the index of a condition in the merged list, which must contain it. */
-static uint32_t merge_sparse_number_of(const tsr_merge_conditions *conditions, const char *name) {
+static uint32_t condition_number(const tsr_merge_conditions *conditions, const char *name) {
   return (uint32_t)(uintptr_t)tsr__map_get(&conditions->numbers, name) - 1;
 }
 
@@ -726,7 +722,7 @@ static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t e
   const uint64_t dimensions = m->schema->dimension_count;
   *s = (tile_source){.merge = m, .fragment = fragment, .index = index, .at = from, .end = end};
   s->renumbered = renumbered;
-  s->base = (tsr_merge_source){.next = merge_sparse_next, .lower_bound = merge_sparse_lower_bound, .sort_blocks = true};
+  s->base = (tsr_merge_source){.next = next_of_fragment, .lower_bound = low_corner, .sort_blocks = true};
   s->numbers = numbers;
   s->time = fragment->fragment->parsed.start;
   s->delete_times.memory = s->conditions.memory = s->bound_bytes.memory = m->plan->memory;
@@ -739,7 +735,7 @@ static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t e
 }
 
 /* Adds the sources of a fragment: one, or if it is `split`, one per tile. */
-static int merge_sparse_add_fragment(sparse_merge *m, uint32_t index, bool split, tsr_error *error) {
+static int add_fragment(sparse_merge *m, uint32_t index, bool split, tsr_error *error) {
   const tsr_snapshot_fragment *fragment = &m->plan->snapshot->fragments[m->plan->fragments[index]];
   tsr_fragment_metadata *metadata = &fragment->fragment->metadata;
   const tsr_rtree *rtree;
@@ -748,11 +744,11 @@ static int merge_sparse_add_fragment(sparse_merge *m, uint32_t index, bool split
   uint32_t *renumbered;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, metadata->processed.count, &renumbered, error));
   for (uint32_t i = 0; i < metadata->processed.count; i++)
-    renumbered[i] = merge_sparse_number_of(m->conditions, metadata->processed.names[i]);
+    renumbered[i] = condition_number(m->conditions, metadata->processed.names[i]);
   uint32_t *numbers;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, fragment->condition_count, &numbers, error));
   for (uint32_t i = 0; i < fragment->condition_count; i++)
-    numbers[i] = merge_sparse_number_of(m->conditions, fragment->conditions[i]->name);
+    numbers[i] = condition_number(m->conditions, fragment->conditions[i]->name);
   if (!split) return add_source(m, index, 0, metadata->tile_count, renumbered, numbers, error);
   for (uint64_t t = 0; t < metadata->tile_count; t++)
     TSR_TRY(add_source(m, index, t, t + 1, renumbered, numbers, error));
@@ -793,7 +789,7 @@ static int open_sources(sparse_merge *m, const bool *split, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, count, &m->list, error));
   for (uint32_t i = 0; i < m->plan->count; i++) {
     TSR_TRY(tsr__cancelled(&m->plan->array->environment->memory, error));
-    TSR_TRY(merge_sparse_add_fragment(m, i, split[i], error));
+    TSR_TRY(add_fragment(m, i, split[i], error));
   }
   expect_first_tiles(m);
   return TSR_OK;
@@ -815,14 +811,14 @@ static int write_merged(sparse_merge *m, const tsr_fragment_target *target, uint
 }
 
 /* Removes the directory of a failed attempt with its files, and recreates it empty. */
-static int merge_sparse_clear(const tsr_fragment_target *target, tsr_error *error) {
+static int clear_target(const tsr_fragment_target *target, tsr_error *error) {
   TSR_TRY(tsr__store_remove_tree(target->store, target->directory, error));
   return tsr__store_make_provisional(target->store, target->directory, error);
 }
 
 /* Merges; whenever a fragment's tiles turn out to overlap, splits that fragment and starts over. */
-static int merge_sparse_attempt(sparse_merge *m, bool *split, const tsr_fragment_target *target, uint64_t *cells,
-                                tsr_error *error) {
+static int merge_once(sparse_merge *m, bool *split, const tsr_fragment_target *target, uint64_t *cells,
+                      tsr_error *error) {
   for (;;) {
     uint32_t unsorted = UINT32_MAX;
     int rc = open_sources(m, split, error);
@@ -831,7 +827,7 @@ static int merge_sparse_attempt(sparse_merge *m, bool *split, const tsr_fragment
     close_sources(m);
     if (rc != TSR_CORRUPT || index == UINT32_MAX || split[index]) return rc;
     split[index] = true;
-    TSR_TRY(merge_sparse_clear(target, error));
+    TSR_TRY(clear_target(target, error));
   }
 }
 
@@ -845,7 +841,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
   TSR_TRY(tsr__array_schema_at(plan->array, UINT64_MAX, &m.newest, error));
   TSR_TRY(TSR_ALLOC_ARRAY(plan->memory, plan->count, &split, error));
   tsr__arena_init(&m.arena, plan->memory);
-  int rc = merge_sparse_attempt(&m, split, target, cells, error);
+  int rc = merge_once(&m, split, target, cells, error);
   tsr__arena_release(&m.arena);
   tsr__free(split);
   return rc;
@@ -911,13 +907,13 @@ typedef struct dense_merge {
   tsr_interleaver interleaver;
 } dense_merge;
 
-static const tsr_snapshot_fragment *merge_dense_fragment_of(const dense_merge *m, uint32_t source) {
+static const tsr_snapshot_fragment *fragment_of(const dense_merge *m, uint32_t source) {
   return &m->plan->snapshot->fragments[m->plan->fragments[source]];
 }
 
 /* Sets from..to to the part of the current tile that lies in the box low..high and in the box that is written. Returns
  * false if there is none. */
-static bool merge_dense_clip(dense_merge *m, const uint64_t *low, const uint64_t *high) {
+static bool clip_tile(dense_merge *m, const uint64_t *low, const uint64_t *high) {
   for (uint32_t d = 0; d < m->grid->dimensions; d++) {
     uint64_t base = m->tile[d] * m->grid->extent[d];
     uint64_t first = TSR_MAX(TSR_MAX(low[d], m->low[d]), base);
@@ -957,7 +953,7 @@ static uint64_t assign_cells(dense_merge *m, uint32_t source) {
 }
 
 /* Returns the number of a tile within a fragment, in the array's tile order. */
-static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment *fragment, const uint64_t *tile) {
+static uint64_t tile_number(const tsr_grid *grid, const tsr_fragment *fragment, const uint64_t *tile) {
   uint64_t number = 0;
   for (uint32_t i = 0; i < grid->dimensions; i++) {
     uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - i : i;
@@ -972,15 +968,13 @@ static void choose_owners(dense_merge *m) {
   for (uint64_t i = 0; i < cells; i++) m->picks[i] = (tsr_pick){TSR_NO_SOURCE, 0};
   m->request_count = 0;
   for (uint32_t s = m->plan->count; s-- > 0;) { /* newest first */
-    tsr_fragment *fragment = merge_dense_fragment_of(m, s)->fragment;
-    m->used[s] = merge_dense_clip(m, merge_dense_fragment_of(m, s)->box_low, merge_dense_fragment_of(m, s)->box_high) &&
-                 assign_cells(m, s) > 0;
+    tsr_fragment *fragment = fragment_of(m, s)->fragment;
+    m->used[s] = clip_tile(m, fragment_of(m, s)->box_low, fragment_of(m, s)->box_high) && assign_cells(m, s) > 0;
     if (!m->used[s]) continue;
     for (uint32_t f = m->grid->dimensions; f < m->fields; f++)
-      m->requests[m->request_count++] =
-          (tsr_tile_request){.fragment = fragment,
-                             .slot = (uint32_t)merge_dense_fragment_of(m, s)->slots[f],
-                             .number = merge_dense_tile_number(m->grid, fragment, m->tile)};
+      m->requests[m->request_count++] = (tsr_tile_request){.fragment = fragment,
+                                                           .slot = (uint32_t)fragment_of(m, s)->slots[f],
+                                                           .number = tile_number(m->grid, fragment, m->tile)};
   }
 }
 
@@ -999,7 +993,7 @@ static void show_columns(dense_merge *m, const tsr_schema *schema) {
   }
 }
 
-static int merge_dense_write_tile(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
+static int write_dense_tile(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
   const tsr_merge_plan *plan = m->plan;
   choose_owners(m);
   TSR_TRY(tsr__tiles_load(plan->array, plan->threads, m->requests, m->request_count, plan->memory, error));
@@ -1009,12 +1003,12 @@ static int merge_dense_write_tile(dense_merge *m, const tsr_schema *schema, tsr_
   return rc;
 }
 
-static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
+static int write_dense_tiles(dense_merge *m, const tsr_schema *schema, tsr_error *error) {
   const tsr_grid *grid = m->grid;
   for (uint32_t d = 0; d < grid->dimensions; d++) m->tile[d] = m->low[d] / grid->extent[d];
   for (bool more = true; more;) {
     TSR_TRY(tsr__cancelled(&m->plan->array->environment->memory, error));
-    TSR_TRY(merge_dense_write_tile(m, schema, error));
+    TSR_TRY(write_dense_tile(m, schema, error));
     more = false;
     for (uint32_t i = 0; i < grid->dimensions && !more; i++) {
       uint32_t d = grid->col_major_tiles ? i : grid->dimensions - 1 - i;
@@ -1025,7 +1019,7 @@ static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr
   return TSR_OK;
 }
 
-static int merge_dense_prepare(dense_merge *m, tsr_arena *arena, tsr_error *error) {
+static int prepare_dense(dense_merge *m, tsr_arena *arena, tsr_error *error) {
   const uint64_t n = m->grid->dimensions, count = m->plan->count;
   TSR_TRY(TSR_ARENA_ARRAY(arena, 4 * n, &m->tile, error));
   m->from = m->tile + n;
@@ -1048,10 +1042,10 @@ int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint
   m.fields = schema->dimension_count + schema->attribute_count;
   tsr__arena_init(&arena, plan->memory);
   int rc = tsr__array_grid(plan->array, schema, &m.grid, error);
-  if (rc >= 0) rc = merge_dense_prepare(&m, &arena, error);
+  if (rc >= 0) rc = prepare_dense(&m, &arena, error);
   if (rc >= 0) rc = tsr__fragment_writer_open(target, &writer, error);
   if (rc >= 0) rc = tsr__interleaver_init(&m.interleaver, schema, 0, true, plan->memory, writer, error);
-  if (rc >= 0) rc = merge_dense_write_tiles(&m, schema, error);
+  if (rc >= 0) rc = write_dense_tiles(&m, schema, error);
   if (rc >= 0) rc = tsr__fragment_writer_finish(writer, error);
   tsr__interleaver_release(&m.interleaver);
   tsr__fragment_writer_close(writer);

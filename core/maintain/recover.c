@@ -64,7 +64,7 @@ typedef struct late {
 /* ---- Whether a commit is late ------------------------------------------------------------------------------------ */
 
 /* Returns true if the fragment belongs to the prepared commit. */
-static bool recover_late_is_own(const late *l, const char *name) {
+static bool is_own_fragment(const late *l, const char *name) {
   for (uint64_t i = 0; i < l->prepared->fragment_count; i++)
     if (strcmp(l->prepared->fragments[i], name) == 0) return true;
   return false;
@@ -94,7 +94,7 @@ static int spans_commit(late *l, const tsr_committed *item, tsr_error *error) {
 static int note_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
   late *l = argument;
   (void)error;
-  if (recover_late_is_own(l, name)) return TSR_OK;
+  if (is_own_fragment(l, name)) return TSR_OK;
   if (parsed->start < parsed->end) l->spanned |= tsr__late_spans(parsed, l->time, l->dense);
   else l->in_progress |= parsed->start > l->time;
   return TSR_OK;
@@ -147,8 +147,7 @@ static int open_present(late *l, tsr_error *error) {
   TSR_TRY(tsr_snapshot_open(l->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
   l->schema = NULL; /* all fragments of a commit have the same schema */
   for (uint64_t i = 0; i < all->fragment_count && !l->schema; i++)
-    if (recover_late_is_own(l, all->fragments[i].fragment->name))
-      l->schema = all->fragments[i].fragment->metadata.schema;
+    if (is_own_fragment(l, all->fragments[i].fragment->name)) l->schema = all->fragments[i].fragment->metadata.schema;
   tsr_snapshot_close(all);
   if (!l->schema) return TSR_OK; /* no cell of the commit is visible any more */
   return tsr_snapshot_open(l->array, l->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &l->snapshot, error);
@@ -206,8 +205,7 @@ static bool is_own_batch(const late *l, const tsr_batch *batch) {
   if (!batch->written) return false;
   for (uint64_t i = 0; i < l->snapshot->fragment_count; i++) {
     const tsr_fragment *f = l->snapshot->fragments[i].fragment;
-    if (recover_late_is_own(l, f->name) && row >= f->row_base && (uint64_t)(row - f->row_base) < rows_of(f))
-      return true;
+    if (is_own_fragment(l, f->name) && row >= f->row_base && (uint64_t)(row - f->row_base) < rows_of(f)) return true;
   }
   return false;
 }
@@ -235,7 +233,7 @@ static int append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr
 static void make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
   const tsr_fragment_metadata *only = NULL;
   for (uint64_t i = 0; i < l->snapshot->fragment_count && l->prepared->fragment_count == 1; i++)
-    if (recover_late_is_own(l, l->snapshot->fragments[i].fragment->name))
+    if (is_own_fragment(l, l->snapshot->fragments[i].fragment->name))
       only = &l->snapshot->fragments[i].fragment->metadata;
   for (uint32_t d = 0; d < l->schema->dimension_count; d++) {
     ranges[d] = (tsr_ranges){.all = true};
@@ -268,15 +266,15 @@ static int copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
 
 /* ---- Copying boxes ----------------------------------------------------------------------------------------------- */
 
-typedef struct recover_late_own_box { /* a box of one fragment; argument of write_box */
+typedef struct own_box { /* a box of one fragment; argument of write_box */
   late *l;
   const tsr_writer *writer;
   uint32_t fragment; /* index in the snapshot */
   uint64_t *low, *high; /* ordinals, inclusive */
-} recover_late_own_box;
+} own_box;
 
 static int write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
-  recover_late_own_box *b = argument;
+  own_box *b = argument;
   const tsr_merge_plan plan = {.array = b->l->array,
                                .snapshot = b->l->snapshot,
                                .count = 1,
@@ -294,7 +292,7 @@ static int find_visible_boxes(late *l, uint64_t index, tsr_box_set *set, tsr_err
   TSR_TRY(tsr__box_set_add(set, items[index].box_low, items[index].box_high, error));
   for (uint64_t i = index + 1; i < l->snapshot->fragment_count; i++) {
     const tsr_fragment_metadata *m = &items[i].fragment->metadata;
-    if (recover_late_is_own(l, items[i].fragment->name) || m->empty_domain || m->tile_count == 0) continue;
+    if (is_own_fragment(l, items[i].fragment->name) || m->empty_domain || m->tile_count == 0) continue;
     if (!m->dense) return 0;
     TSR_TRY(tsr__box_set_cut(set, items[i].box_low, items[i].box_high, error));
   }
@@ -306,7 +304,7 @@ static int copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *w
   const tsr_grid *grid = &l->snapshot->grid;
   uint64_t *room;
   TSR_TRY(TSR_ARENA_ARRAY(&l->arena, 2 * (uint64_t)n, &room, error));
-  recover_late_own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = room + n};
+  own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = room + n};
   tsr_interval *box;
   TSR_TRY(TSR_ARENA_ARRAY(&l->arena, n, &box, error));
   for (uint32_t d = 0; d < n; d++) {
@@ -326,7 +324,7 @@ static int copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *e
   *count = 0;
   for (uint64_t i = 0; rc > 0 && i < l->snapshot->fragment_count; i++) {
     const tsr_fragment *f = l->snapshot->fragments[i].fragment;
-    if (!recover_late_is_own(l, f->name) || f->metadata.empty_domain) continue;
+    if (!is_own_fragment(l, f->name) || f->metadata.empty_domain) continue;
     if ((rc = find_visible_boxes(l, i, &set, error)) <= 0) break;
     *count += tsr__box_set_count(&set);
     if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
@@ -354,7 +352,7 @@ static int copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
 
 /* Returns true if a fragment has been committed since the snapshot was opened. The writer has relisted the array to
  * choose its time. */
-static bool recover_late_has_changed(const late *l) {
+static bool has_changed(const late *l) {
   const tsr_commit_list *fragments = &l->array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
     if (!tsr__map_get(&l->seen, fragments->items[i].name)) return true;
@@ -366,7 +364,7 @@ static bool recover_late_has_changed(const late *l) {
 static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
   tsr_late record = {.total = l->total};
   if (l->kept || l->carried.count) TSR_TRY(tsr_writer_prepare(writer, error));
-  if (recover_late_has_changed(l)) return 0;
+  if (has_changed(l)) return 0;
   record.dropped = l->total - TSR_MIN(l->kept, l->total);
   memcpy(record.commit, tsr_writer_commit(writer), strlen(tsr_writer_commit(writer)) + 1);
   const int rc = tsr__late_write(l->array->store, l->prepared->commit, &record, error);
@@ -400,7 +398,7 @@ static int write_late_commit(late *l, tsr_error *error) {
   return rc;
 }
 
-static void recover_late_release(late *l) {
+static void release_late(late *l) {
   tsr_snapshot_close(l->snapshot);
   l->snapshot = NULL;
   l->carried = (tsr_commits){0};
@@ -413,8 +411,7 @@ static void recover_late_release(late *l) {
 /* ---- The record of an earlier attempt ---------------------------------------------------------------------------- */
 
 /* Returns 1 if any file shows that the late commit is published: its own may have been consolidated and vacuumed. */
-static int recover_late_is_published(late *l, const char *commit, const tsr_prepared_marker *prepared,
-                                     tsr_error *error) {
+static int late_is_published(late *l, const char *commit, const tsr_prepared_marker *prepared, tsr_error *error) {
   tsr_published published;
   int rc = tsr__prepared_is_published(l->array->store, commit, error);
   if (rc || !prepared->commit) return rc;
@@ -427,14 +424,14 @@ static int recover_late_is_published(late *l, const char *commit, const tsr_prep
 /* Cancels the recorded late commit and removes the record. Returns 1 if the late commit is published; then nothing is
  * cancelled. The staged list is removed first: publishing would rename it, so from then on no process can publish the
  * commit. */
-static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
+static int cancel_late(late *l, const char *commit, tsr_error *error) {
   tsr_store *store = l->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
   tsr_prepared_marker prepared = {0};
   if (!tsr__prepared_paths(commit, marker, staged)) return TSR_OK;
   const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   int rc = tsr__prepared_read(store, marker, &l->arena, &prepared, error);
-  if (rc >= 0) rc = recover_late_is_published(l, commit, &prepared, error);
+  if (rc >= 0) rc = late_is_published(l, commit, &prepared, error);
   if (rc) return rc;
   if (*staged) TSR_TRY(tsr__prepared_unmark(store, staged, error));
   if ((rc = tsr__prepared_is_published(store, commit, error)) != 0)
@@ -453,10 +450,10 @@ static int settle_record(late *l, tsr_error *error) {
   tsr_late record;
   const int rc = tsr__late_read(l->array->store, l->prepared->commit, &record, error);
   if (rc <= 0) return rc;
-  return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
+  return *record.commit ? cancel_late(l, record.commit, error) : 1;
 }
 
-static int recover_late_publish(late *l, tsr_error *error) {
+static int finish_late(late *l, tsr_error *error) {
   for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
     int rc = settle_record(l, error);
     if (rc) return rc;
@@ -464,7 +461,7 @@ static int recover_late_publish(late *l, tsr_error *error) {
     if (rc <= 0) return rc; /* it was published and merged before, or it is lost: see recover_publish */
     if ((rc = is_late(l, error)) <= 0) return rc;
     rc = write_late_commit(l, error);
-    recover_late_release(l);
+    release_late(l);
     if (rc && rc != TSR_ABORT) return rc;
   }
   return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->prepared->commit);
@@ -479,8 +476,8 @@ static int publish_late(tsr_array *array, const tsr_prepared_marker *prepared, c
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
   l.seen.memory = l.staged.memory = &l.memory;
-  const int rc = recover_late_publish(&l, error);
-  recover_late_release(&l);
+  const int rc = finish_late(&l, error);
+  release_late(&l);
   tsr__arena_release(&l.arena);
   return rc;
 }

@@ -46,20 +46,20 @@ typedef struct input { /* a column of the window */
   tsr_buffer values, starts, validity;
 } input;
 
-typedef struct fragment_writer_part {
+typedef struct slot_part {
   tsr_file *file;
   tsr_buffer out, offsets; /* bytes not in the file yet; u64 for each tile */
   uint64_t size;
-} fragment_writer_part;
+} slot_part;
 
-typedef struct fragment_writer_slot {
+typedef struct written_slot {
   uint32_t number; /* number in the metadata */
   uint32_t first, inputs; /* inputs that it stores: one, or all dimensions (__coords) */
   tsr_tile_format format;
-  fragment_writer_part parts[TSR_PART_COUNT];
+  slot_part parts[TSR_PART_COUNT];
   tsr_buffer var_sizes;
   bool used[TSR_PART_COUNT];
-} fragment_writer_slot;
+} written_slot;
 
 typedef struct encoded { /* the result of a task: a tile of a slot */
   tsr_buffer parts[TSR_PART_COUNT];
@@ -67,7 +67,7 @@ typedef struct encoded { /* the result of a task: a tile of a slot */
   tsr_cell_statistics statistics;
 } encoded;
 
-typedef struct fragment_writer_window {
+typedef struct tile_window {
   uint64_t tile_cells, tiles; /* cells of a tile; maximum number of tiles in the window */
   uint64_t pending; /* cells in the window */
   uint64_t pending_max; /* bytes at which complete tiles are written even if the window has room */
@@ -75,30 +75,30 @@ typedef struct fragment_writer_window {
   tsr_buffer runs; /* tsr_cell_range: cells of the window's tiles that are not padding */
   uint64_t *run_starts; /* tiles + 1: the first of `runs` of each tile */
   encoded *encoded; /* [tile * slot_count + slot] */
-} fragment_writer_window;
+} tile_window;
 
-typedef struct fragment_writer_direct { /* tasks gather the cells of their tiles themselves */
+typedef struct direct_writing { /* tasks gather the cells of their tiles themselves */
   input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never gather */
   uint32_t *slot_of; /* slot of each input */
   bool active; /* the window's cells are whole tiles of the current call */
   tsr_buffer rows; /* tsr_cell_range: the rows of the window's tiles, which come from `call.columns` */
   uint64_t *row_starts; /* window.tiles + 1: the first of `rows` of each tile */
-} fragment_writer_direct;
+} direct_writing;
 
-typedef struct fragment_writer_leaves { /* MBRs of a sparse fragment, as tsr__rtree_build takes them */
+typedef struct rtree_leaves { /* MBRs of a sparse fragment, as tsr__rtree_build takes them */
   tsr_buffer keys, sizes, text;
-} fragment_writer_leaves;
+} rtree_leaves;
 
-typedef struct fragment_writer_ending { /* complete files, to be synced and closed */
+typedef struct tile_ending { /* complete files, to be synced and closed */
   tsr_file *files[ENDING_MAX];
   uint32_t count;
-} fragment_writer_ending;
+} tile_ending;
 
-typedef struct fragment_writer_call { /* of tsr__fragment_writer_add, for the `count` cells from `from` on */
+typedef struct added_cells { /* of tsr__fragment_writer_add, for the `count` cells from `from` on */
   const tsr_column *columns;
   const uint64_t *order;
   uint64_t from, count;
-} fragment_writer_call;
+} added_cells;
 
 struct tsr_fragment_writer {
   tsr_fragment_target target;
@@ -106,13 +106,13 @@ struct tsr_fragment_writer {
   tsr_statistics_writer *statistics; /* by slot of the metadata */
   uint32_t input_count, slot_count;
   input *inputs;
-  fragment_writer_slot *slots; /* slots that have files */
+  written_slot *slots; /* slots that have files */
   uint64_t out_max; /* maximum number of buffered bytes of a file */
-  fragment_writer_window window;
-  fragment_writer_direct direct;
-  fragment_writer_leaves leaves;
-  fragment_writer_ending ending;
-  fragment_writer_call call;
+  tile_window window;
+  direct_writing direct;
+  rtree_leaves leaves;
+  tile_ending ending;
+  added_cells call;
 };
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
 }
 
 static int make_slot(tsr_fragment_writer *w, uint32_t number, tsr_error *error) {
-  fragment_writer_slot *s = &w->slots[w->slot_count++];
+  written_slot *s = &w->slots[w->slot_count++];
   tsr_system_column system_column = TSR_SLOT_COORDS;
   int64_t field = tsr__fragment_slot_field(&w->metadata, number, &system_column);
   uint32_t fields = w->target.schema->dimension_count + w->target.schema->attribute_count;
@@ -226,7 +226,7 @@ static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
+static int prepare_writer(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   const tsr_schema *schema = w->target.schema;
   m->version = w->target.version;
@@ -259,7 +259,7 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
   tsr__arena_init(&w->metadata.arena, target->memory);
   w->window.written.memory = w->window.runs.memory = w->direct.rows.memory = target->memory;
   w->leaves.keys.memory = w->leaves.sizes.memory = w->leaves.text.memory = target->memory;
-  int rc = fragment_writer_prepare(w, error);
+  int rc = prepare_writer(w, error);
   if (rc < 0) {
     tsr__fragment_writer_close(w);
     return rc;
@@ -425,8 +425,8 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
 }
 
 /* Takes `count` cells of the current call, from `from` on. */
-static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
-                                tsr_error *error) {
+static int take_cells(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
+                      tsr_error *error) {
   const tsr_column *column = &w->call.columns[number];
   const uint64_t *order = w->call.order ? w->call.order + from : NULL;
   TSR_TRY(in->cell_size ? take_fixed(in, column, from, order, count, error)
@@ -435,14 +435,13 @@ static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, u
 }
 
 /* Takes the rows of a tile of the window. */
-static int fragment_writer_take_rows(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, input *in,
-                                     tsr_error *error) {
+static int take_rows(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, input *in, tsr_error *error) {
   const tsr_cell_range *rows = (const tsr_cell_range *)(const void *)w->direct.rows.data;
   TSR_TRY(tsr__buffer_reserve_exactly(&in->values, w->window.tile_cells * in->cell_size, error));
   if (in->nullable) TSR_TRY(tsr__buffer_reserve_exactly(&in->validity, w->window.tile_cells, error));
   for (uint64_t r = w->direct.row_starts[tile]; r < w->direct.row_starts[tile + 1]; r++) {
     if (rows[r].first != TSR_NO_CELL) {
-      TSR_TRY(fragment_writer_take(w, number, rows[r].first, rows[r].count, in, error));
+      TSR_TRY(take_cells(w, number, rows[r].first, rows[r].count, in, error));
       continue;
     }
     memset(in->values.data + in->values.size, 0, rows[r].count * in->cell_size);
@@ -457,12 +456,11 @@ static int fragment_writer_take_rows(const tsr_fragment_writer *w, uint64_t tile
 static int take_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   input *in = &w->inputs[index];
-  return in->taken ? fragment_writer_take(w, (uint32_t)index, w->call.from, w->call.count, in, error) : TSR_OK;
+  return in->taken ? take_cells(w, (uint32_t)index, w->call.from, w->call.count, in, error) : TSR_OK;
 }
 
 /* Returns the column with an input's cells of a tile of the window; they begin at *first. */
-static const input *fragment_writer_cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number,
-                                             uint64_t *first) {
+static const input *cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, uint64_t *first) {
   *first = w->direct.active ? 0 : tile * w->window.tile_cells;
   return w->direct.active ? &w->direct.taken[tile * w->slot_count + w->direct.slot_of[number]] : &w->inputs[number];
 }
@@ -483,7 +481,7 @@ static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *erro
 
 /* ---- Tiles of the window into bytes ------------------------------------------------------------------------------ */
 
-static int encode_variable(const fragment_writer_slot *s, const input *in, uint64_t first, uint64_t cells, encoded *e,
+static int encode_variable(const written_slot *s, const input *in, uint64_t first, uint64_t cells, encoded *e,
                            tsr_error *error) {
   const tsr_tile_format *f = &s->format;
   tsr_tile_shape shape = {f->datatype, tsr_datatype_size(f->datatype), f->version, f->key};
@@ -511,8 +509,8 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
 }
 
 /* Encodes the coordinates of all dimensions, dimension by dimension. */
-static int encode_coordinates(const tsr_fragment_writer *w, const fragment_writer_slot *s, uint64_t first,
-                              uint64_t cells, encoded *e, tsr_error *error) {
+static int encode_coordinates(const tsr_fragment_writer *w, const written_slot *s, uint64_t first, uint64_t cells,
+                              encoded *e, tsr_error *error) {
   tsr_buffer zipped = {.memory = w->target.memory};
   int rc = TSR_OK;
   uint64_t size = w->inputs[0].cell_size;
@@ -526,7 +524,7 @@ static int encode_coordinates(const tsr_fragment_writer *w, const fragment_write
   return rc;
 }
 
-static int encode_values(const tsr_fragment_writer *w, const fragment_writer_slot *s, const input *in, uint64_t first,
+static int encode_values(const tsr_fragment_writer *w, const written_slot *s, const input *in, uint64_t first,
                          uint64_t cells, encoded *e, tsr_error *error) {
   if (s->inputs > 1 || s->format.coordinate_dimensions) return encode_coordinates(w, s, first, cells, e, error);
   if (!in->cell_size) return encode_variable(s, in, first, cells, e, error);
@@ -535,7 +533,7 @@ static int encode_values(const tsr_fragment_writer *w, const fragment_writer_slo
                               NULL, cells, &e->parts[TSR_PART_FIXED], error);
 }
 
-static void find_statistics(const tsr_fragment_writer *w, const fragment_writer_slot *s, const input *in, uint64_t tile,
+static void find_statistics(const tsr_fragment_writer *w, const written_slot *s, const input *in, uint64_t tile,
                             uint64_t first, encoded *e) {
   const tsr_field *field = w->statistics[s->number].field;
   if (!field) return;
@@ -555,18 +553,17 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   uint64_t tile = index / w->slot_count, first;
   uint64_t cells = TSR_MIN(w->window.tile_cells, w->window.pending - tile * w->window.tile_cells);
-  const fragment_writer_slot *s = &w->slots[index % w->slot_count];
+  const written_slot *s = &w->slots[index % w->slot_count];
   encoded *e = &w->window.encoded[index];
   for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
   int rc = TSR_OK;
   if (w->direct.active) {
     input *taken = &w->direct.taken[index];
     taken->values.size = taken->starts.size = taken->validity.size = 0;
-    rc = w->metadata.dense
-             ? fragment_writer_take_rows(w, tile, s->first, taken, error)
-             : fragment_writer_take(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
+    rc = w->metadata.dense ? take_rows(w, tile, s->first, taken, error)
+                           : take_cells(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
   }
-  const input *in = fragment_writer_cells_of(w, tile, s->first, &first);
+  const input *in = cells_of(w, tile, s->first, &first);
   if (rc >= 0) rc = encode_values(w, s, in, first, cells, e, error);
   if (rc >= 0 && s->used[TSR_PART_VALIDITY]) {
     tsr_tile_shape shape = {TSR_UINT8, 1, s->format.version, s->format.key};
@@ -581,7 +578,7 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
 
 /* ---- Bytes into files -------------------------------------------------------------------------------------------- */
 
-static int open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind, fragment_writer_part *p,
+static int open_part(tsr_fragment_writer *w, const written_slot *s, tsr_part_kind kind, slot_part *p,
                      tsr_error *error) {
   tsr_buffer path = {.memory = w->target.memory};
   char *name = NULL;
@@ -593,8 +590,8 @@ static int open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_
   return rc;
 }
 
-static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
-                      fragment_writer_part *p, tsr_error *error) {
+static int flush_part(tsr_fragment_writer *w, const written_slot *s, tsr_part_kind kind, slot_part *p,
+                      tsr_error *error) {
   if (!p->file) TSR_TRY(open_part(w, s, kind, p, error));
   if (p->out.size) TSR_TRY(tsr__store_append(p->file, p->out.data, p->out.size, error));
   p->out.size = 0;
@@ -602,8 +599,8 @@ static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr
 }
 
 /* A tile as large as the file's buffer is written directly, so that memory holds it only once. */
-static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
-                         fragment_writer_part *p, const tsr_buffer *stored, tsr_error *error) {
+static int append_stored(tsr_fragment_writer *w, const written_slot *s, tsr_part_kind kind, slot_part *p,
+                         const tsr_buffer *stored, tsr_error *error) {
   const bool large = stored->size >= w->out_max;
   if (large) TSR_TRY(flush_part(w, s, kind, p, error));
   TSR_TRY(large ? tsr__store_append(p->file, stored->data, stored->size, error)
@@ -612,10 +609,10 @@ static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, 
   return p->out.size >= w->out_max ? flush_part(w, s, kind, p, error) : TSR_OK;
 }
 
-static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const encoded *e, tsr_error *error) {
+static int append_tile(tsr_fragment_writer *w, written_slot *s, const encoded *e, tsr_error *error) {
   for (int kind = 0; kind < TSR_PART_COUNT; kind++) {
     if (!s->used[kind]) continue;
-    fragment_writer_part *p = &s->parts[kind];
+    slot_part *p = &s->parts[kind];
     TSR_TRY(tsr__buffer_append_u64(&p->offsets, p->size, error));
     TSR_TRY(append_stored(w, s, kind, p, &e->parts[kind], error));
   }
@@ -632,7 +629,7 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
   for (uint32_t d = 0; d < dimensions; d++) texts = texts || !w->inputs[d].cell_size;
   for (uint32_t d = 0; d < dimensions; d++) {
     uint64_t first;
-    const input *in = fragment_writer_cells_of(w, tile, d, &first);
+    const input *in = cells_of(w, tile, d, &first);
     uint64_t low = UINT64_MAX, high = 0, keys[256], low_size = 0, high_size = 0;
     for (uint64_t done = 0; in->cell_size && done < cells;) {
       uint64_t n = TSR_MIN(cells - done, 256);
@@ -873,7 +870,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
 /* ---- Finishing --------------------------------------------------------------------------------------------------- */
 
 /* Syncs the complete files and, at the end, the directory. */
-static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
+static int settle_files(tsr_fragment_writer *w, bool last, tsr_error *error) {
   if (w->target.durable)
     TSR_TRY(tsr__store_sync_all(w->target.store, w->ending.files, w->ending.count, &w->target.directory, last,
                                 w->target.threads, error));
@@ -883,7 +880,7 @@ static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *
 
 /* Takes ownership of a complete file, to be synced and closed. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
-  const int rc = w->ending.count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
+  const int rc = w->ending.count == ENDING_MAX ? settle_files(w, false, error) : TSR_OK;
   if (rc < 0) tsr__store_close_file(file);
   else w->ending.files[w->ending.count++] = file;
   return rc;
@@ -891,10 +888,10 @@ static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
 
 static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
   for (uint32_t i = 0; i < w->slot_count; i++) {
-    fragment_writer_slot *s = &w->slots[i];
+    written_slot *s = &w->slots[i];
     tsr_slot *known = &w->metadata.slots[s->number];
     for (int kind = 0; kind < TSR_PART_COUNT; kind++) {
-      fragment_writer_part *p = &s->parts[kind];
+      slot_part *p = &s->parts[kind];
       if (!s->used[kind]) continue;
       TSR_TRY(flush_part(w, s, kind, p, error));
       tsr_file *file = p->file;
@@ -963,5 +960,5 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
   TSR_TRY(finish_files(writer, error));
   TSR_TRY(find_domain(writer, error));
   TSR_TRY(write_metadata(writer, error));
-  return fragment_writer_settle(writer, true, error);
+  return settle_files(writer, true, error);
 }

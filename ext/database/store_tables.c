@@ -54,7 +54,7 @@ static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 /* Returns true for failures on which SQLite rolls back a transaction. */
-static bool store_tables_stops(int code) {
+static bool ends_transaction(int code) {
   switch (code & 0xff) {
   case SQLITE_NOMEM:
   case SQLITE_INTERRUPT:
@@ -68,7 +68,7 @@ int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
   /* SQLITE_CANTOPEN is about a file of the database, such as its journal. TSR_NOT_FOUND would be about a file of the
    * array. */
   const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
-  if (store_tables_stops(code) && tree->connection && !tree->scratch)
+  if (ends_transaction(code) && tree->connection && !tree->scratch)
     tsx_connection_fail_savepoint(tree->connection, core);
   if (code == SQLITE_INTERRUPT) return tsx_fail_cancelled(error); /* errmsg may belong to an earlier error */
   return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->db));
@@ -137,7 +137,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
 }
 
 /* Expands the table names in a statement's text for this tree; from sqlite3_malloc. */
-static char *store_tables_expand(const tsx_tree *tree, const char *text) {
+static char *expand_names(const tsx_tree *tree, const char *text) {
   sqlite3_str *out = sqlite3_str_new(tree->db);
   for (const char *dollar; (dollar = strchr(text, '$')); text = dollar + 1 + strcspn(dollar + 1, "( ")) {
     const char *suffix = dollar + 1;
@@ -173,7 +173,7 @@ void tsx_tree_forget(tsx_tree *tree) {
 }
 
 /* Does the same, now or as soon as no SQLite call for this tree is running. */
-static void store_tables_forget_soon(tsx_tree *tree) {
+static void forget_soon(tsx_tree *tree) {
   if (tree->busy) tree->stale = true;
   else tsx_tree_forget(tree);
 }
@@ -234,7 +234,7 @@ int tsx_tree_prepare(tsx_tree *tree, tsx_tree_statement one, sqlite3_int64 first
   if (there < 0) return there;
   if (!there) return tsx_tree_missing(error);
   if (!tree->statements[one]) {
-    char *sql = store_tables_expand(tree, statement_texts[one]);
+    char *sql = expand_names(tree, statement_texts[one]);
     int code = sql ? sqlite3_prepare_v3(tree->db, sql, -1, SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB,
                                         &tree->statements[one], NULL)
                    : SQLITE_NOMEM;
@@ -252,7 +252,7 @@ void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement) {
   sqlite3_clear_bindings(statement);
   tree->busy--;
   if (tree->stale || !tree->connection->tables.count)
-    store_tables_forget_soon(tree); /* without a table, no later call would finalize them before sqlite3_close() */
+    forget_soon(tree); /* without a table, no later call would finalize them before sqlite3_close() */
 }
 
 int tsx_tree_change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error) {
@@ -400,7 +400,7 @@ void tsx_tree_close(void *it) {
 
 void tsx_store_release(tsx_connection *connection, bool all) {
   for (tsx_tree *tree = connection->database_arrays.trees; tree; tree = tree->next) {
-    if (all) store_tables_forget_soon(tree);
+    if (all) forget_soon(tree);
     else if (!tree->busy) tsx_tree_close_blob(tree);
   }
 }
@@ -418,7 +418,7 @@ void tsx_store_rolled_back(tsx_connection *connection) {
 }
 
 /* Runs SQL, and frees its text. */
-static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
+static int run_sql(sqlite3 *db, char *sql, tsr_error *error) {
   const tsx_tree tree = {.db = db};
   const int code = tsx_sql_run(db, sql, NULL);
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
@@ -434,20 +434,18 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   const int code = tsx_sql_run(connection->db, sql, NULL);
   sqlite3_free(schema);
   sqlite3_free(name);
-  if (!store_tables_stops(code) && (code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return TSR_OK;
+  if (!ends_transaction(code) && (code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return TSR_OK;
   const tsx_tree tree = {.db = connection->db};
   return tsx_tree_fail(&tree, code, error);
 }
 
 static int create_tables(sqlite3 *db, const char *schema, const char *name, const char *identity, tsr_error *error) {
-  TSX_TRY(store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error));
-  TSX_TRY(
-      store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error));
-  return store_tables_run(db,
-                          sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)",
-                                          schema, name, TSX_TREE_ROOT, identity, (sqlite3_int64)tsx_tree_now(),
-                                          tsx_tree_stamp()),
-                          error);
+  TSX_TRY(run_sql(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error));
+  TSX_TRY(run_sql(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error));
+  return run_sql(db,
+                 sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)", schema, name,
+                                 TSX_TREE_ROOT, identity, (sqlite3_int64)tsx_tree_now(), tsx_tree_stamp()),
+                 error);
 }
 
 int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_error *error) {
@@ -470,7 +468,7 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
   for (tsx_tree *t = connection->database_arrays.trees; t && code > 0;
        t = t->next) /* the table may have been renamed */
-    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_forget_soon(t);
+    if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) forget_soon(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);
   return code < 0 ? code : TSR_OK;

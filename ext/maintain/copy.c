@@ -116,13 +116,13 @@ static const tsr_column *columns_of(const tsx_copying *c, const tsx_layout *layo
 }
 
 /* Returns true if the source has all fields of the layout's schema. */
-static bool copy_cells_is_plain(const tsx_layout *layout) {
+static bool layout_is_plain(const tsx_layout *layout) {
   const tsr_schema *schema = layout->schema;
   return !schema || layout->fields[schema->dimension_count + schema->attribute_count - 1] != NO_FIELD;
 }
 
 /* Publishes what was appended, in one commit per layout; if `code` is an error, abandons it. Closes all writers. */
-static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
+static int publish_cells(tsx_copying *c, int code, tsr_error *error) {
   for (uint32_t i = 0; i < c->layouts.count; i++) {
     tsr_writer *writer = c->layouts.items[i].writer;
     c->layouts.items[i].writer = NULL;
@@ -188,7 +188,7 @@ static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *
 }
 
 static int copy_sparse(tsx_copying *c, const tsr_request *request, tsr_error *error) {
-  return copy_cells_publish(c, append_batches(c, request, &c->cells, error), error);
+  return publish_cells(c, append_batches(c, request, &c->cells, error), error);
 }
 
 /* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static bool reserve_cells(tsx_gathered *g, uint64_t cells, bool variable) {
 }
 
 /* Appends field f of a batch's rows to c->batch.gathered[f], which has `count` rows so far. */
-static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
+static int gather_field(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
   const uint64_t size = c->source->fields[f].cell_size;
   const tsr_column *column;
   tsx_gathered *g = &c->batch.gathered[f];
@@ -245,12 +245,12 @@ static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch,
   return TSR_OK;
 }
 
-typedef struct copy_cells_axis { /* one dimension of the walk over blocks; ordinals count from the domain's low end */
+typedef struct cells_axis { /* one dimension of the walk over blocks; ordinals count from the domain's low end */
   uint64_t low, high; /* the non-empty domain of the source */
   uint64_t extent; /* of the new array's tiles */
   uint64_t step; /* the length of the blocks: a multiple of the extent, or all of low..high */
   uint64_t at; /* the start of the current block */
-} copy_cells_axis;
+} cells_axis;
 
 static uint64_t mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
 
@@ -261,7 +261,7 @@ static uint64_t ordinal_of(const tsr_field *field, const uint8_t *value) {
   return (v - low) & mask_of(field);
 }
 
-static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_t *value) {
+static void value_of_ordinal(const tsr_field *field, uint64_t ordinal, uint8_t *value) {
   uint64_t low = 0;
   memcpy(&low, field->low, field->cell_size);
   low += ordinal;
@@ -269,13 +269,13 @@ static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_
 }
 
 /* Returns the last ordinal of the current block. */
-static uint64_t end_of(const copy_cells_axis *a) {
+static uint64_t end_of(const cells_axis *a) {
   return a->high - a->at < a->step ? a->high : a->at - a->at % a->extent + a->step - 1;
 }
 
 /* Chooses the size of the blocks: whole tiles of the new array, shortened along the first dimensions until the
  * estimated size fits the budget. */
-static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cells_axis *axes) {
+static void plan_blocks(const tsx_copying *c, const tsr_interval *box, cells_axis *axes) {
   const tsr_schema *schema = &c->definition.schema;
   uint64_t budget = BLOCK_BYTES;
   double bytes = 0;
@@ -286,8 +286,8 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
   }
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &schema->fields[d];
-    copy_cells_axis *a = &axes[d];
-    *a = (copy_cells_axis){.low = ordinal_of(field, box[d].low), .high = ordinal_of(field, box[d].high)};
+    cells_axis *a = &axes[d];
+    *a = (cells_axis){.low = ordinal_of(field, box[d].low), .high = ordinal_of(field, box[d].high)};
     memcpy(&a->extent, field->extent, field->cell_size);
     if (!a->extent) a->extent = 1;
     a->at = a->low;
@@ -296,7 +296,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
     bytes *= (double)a->step;
   }
   for (uint32_t d = 0; d < schema->dimension_count && bytes > (double)budget; d++) {
-    copy_cells_axis *a = &axes[d];
+    cells_axis *a = &axes[d];
     const double row_bytes = bytes / (double)a->step, fit = (double)budget / row_bytes / (double)a->extent;
     const uint64_t tiles = fit < 1 ? 1 : (uint64_t)tsx_int64_from_double(fit);
     if ((double)tiles * (double)a->extent < (double)a->step) a->step = tiles * a->extent;
@@ -305,7 +305,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
 }
 
 /* Advances to the next block, in row-major order. Returns false after the last one. */
-static bool next_block(copy_cells_axis *axes, uint32_t count) {
+static bool next_block(cells_axis *axes, uint32_t count) {
   for (uint32_t d = count; d-- > 0;) {
     const uint64_t end = end_of(&axes[d]);
     if (end < axes[d].high) {
@@ -356,7 +356,7 @@ static int gather_block(tsx_copying *c, const tsr_request *request, const bool *
       continue;
     }
     for (uint32_t f = 0; f < c->fields && code == TSR_OK; f++)
-      if (!lacking[f]) code = copy_cells_gather(c, f, batch, *count, error);
+      if (!lacking[f]) code = gather_field(c, f, batch, *count, error);
     *count += batch->count;
   }
   for (uint32_t f = 0; f < c->fields; f++) {
@@ -378,8 +378,8 @@ static int copy_gathered(tsx_copying *c, const tsr_request *request, const tsr_i
   if (code < 0 || !*cells) return code;
   if ((code = open_writer(c, layout, 1, error)) < 0) return code;
   const tsr_column *columns = columns_of(c, layout);
-  return gaps || !copy_cells_is_plain(layout) ? tsr_writer_append(layout->writer, columns, NULL, *cells, error)
-                                              : tsr_writer_append_box(layout->writer, box, false, columns, error);
+  return gaps || !layout_is_plain(layout) ? tsr_writer_append(layout->writer, columns, NULL, *cells, error)
+                                          : tsr_writer_append_box(layout->writer, box, false, columns, error);
 }
 
 typedef struct dense_copy {
@@ -397,7 +397,7 @@ static int copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval 
   if (code < 0 || layout == NO_LAYOUT) return code;
   if (layout == MANY_LAYOUTS) code = append_batches(c, &dense->unordered, &cells, error);
   else code = copy_gathered(c, &dense->ordered, box, &c->layouts.items[layout], &cells, error);
-  code = copy_cells_publish(c, code, error);
+  code = publish_cells(c, code, error);
   if (code >= 0) c->cells += cells;
   return code;
 }
@@ -421,10 +421,10 @@ static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interv
   tsr_interval *half = sqlite3_malloc64(n * sizeof *half);
   if (!half) return tsx_out_of_memory(error);
   memcpy(half, box, n * sizeof *half);
-  copy_cells_value_at(field, middle, half[d].high);
+  value_of_ordinal(field, middle, half[d].high);
   int code = copy_block(c, dense, half, error);
   memcpy(half, box, n * sizeof *half);
-  copy_cells_value_at(field, middle + 1, half[d].low);
+  value_of_ordinal(field, middle + 1, half[d].low);
   if (code >= 0) code = copy_block(c, dense, half, error);
   sqlite3_free(half);
   return code;
@@ -434,7 +434,7 @@ static int copy_blocks(tsx_copying *c, const dense_copy *dense, tsr_error *error
   const uint32_t n = c->source->dimension_count;
   const tsr_interval *all;
   tsx_parser p = {.definition = &c->definition};
-  copy_cells_axis *axes = tsx_parser_alloc(&p, n * sizeof *axes);
+  cells_axis *axes = tsx_parser_alloc(&p, n * sizeof *axes);
   tsr_interval *box = tsx_parser_alloc(&p, n * sizeof *box);
   if (!axes || !box) return tsx_out_of_memory(error);
   int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
@@ -443,15 +443,15 @@ static int copy_blocks(tsx_copying *c, const dense_copy *dense, tsr_error *error
   do {
     for (uint32_t d = 0; d < n; d++) {
       memset(&box[d], 0, sizeof box[d]);
-      copy_cells_value_at(&c->source->fields[d], axes[d].at, box[d].low);
-      copy_cells_value_at(&c->source->fields[d], end_of(&axes[d]), box[d].high);
+      value_of_ordinal(&c->source->fields[d], axes[d].at, box[d].low);
+      value_of_ordinal(&c->source->fields[d], end_of(&axes[d]), box[d].high);
     }
     code = copy_block(c, dense, box, error);
   } while (code >= 0 && next_block(axes, n));
   return code;
 }
 
-static int copy_cells_copy_dense(tsx_copying *c, const tsr_request *request, tsr_error *error) {
+static int copy_dense_cells(tsx_copying *c, const tsr_request *request, tsr_error *error) {
   const uint32_t n = c->source->dimension_count;
   tsx_parser p = {.definition = &c->definition};
   dense_copy dense = {.ordered = *request, .ranges = tsx_parser_alloc(&p, n * sizeof *dense.ranges)};
@@ -479,7 +479,7 @@ static int copy_all_cells(tsx_copying *c, tsr_error *error) {
   const tsr_request request = {.fields = fields, .fill_unwritten = true, .memory_bytes = c->from.memory_bytes};
   TSX_TRY(find_layouts(c, error));
   TSX_TRY(tsr_reader_open(c->snapshot, &c->reader, error));
-  return c->source->dense ? copy_cells_copy_dense(c, &request, error) : copy_sparse(c, &request, error);
+  return c->source->dense ? copy_dense_cells(c, &request, error) : copy_sparse(c, &request, error);
 }
 
 /* Estimates the number of cells to read, for tessera_progress: the cells of a dense array's non-empty domain, or the
@@ -515,9 +515,9 @@ static int copy_cells(tsx_copying *copying, tsr_error *error) {
 
 /* Abandons what was not published, and frees writers and buffers. Call it even if copy_cells failed or was never
  * called. */
-static void copy_cells_close(tsx_copying *copying) {
+static void close_copying(tsx_copying *copying) {
   tsx_copying *c = copying;
-  (void)copy_cells_publish(c, TSR_ERROR, NULL);
+  (void)publish_cells(c, TSR_ERROR, NULL);
   tsr_reader_close(c->reader);
   for (uint32_t f = 0; c->batch.gathered && f < c->fields; f++) {
     sqlite3_free(c->batch.gathered[f].values);
@@ -731,7 +731,7 @@ static int copy_call(tsx_copying *c, const char *to, sqlite3_value *options, tsr
 }
 
 static void close_all(tsx_copying *c, bool abandon) {
-  copy_cells_close(c);
+  close_copying(c);
   tsr_array_close(c->target);
   if (abandon && c->creation) (void)tsr_creation_abandon(c->creation, NULL);
   tsr_creation_close(c->creation);

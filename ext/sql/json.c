@@ -117,9 +117,9 @@ int tsx_flat_each(char *text, tsx_flat_reader read, void *argument, tsr_error *e
 
 #define ELEMENT_MAX 400 /* characters */
 
-static const char *json_in_skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
+static const char *skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
 
-static bool json_in_is_time(tsr_datatype datatype) {
+static bool is_time(tsr_datatype datatype) {
   tsr_kind kind = tsr_datatype_kind(datatype);
   return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
 }
@@ -127,7 +127,7 @@ static bool json_in_is_time(tsr_datatype datatype) {
 /* Writes NaN or NaT for null. Returns false if the datatype has neither. */
 static bool parse_null(tsr_datatype datatype, uint8_t *value) {
   int64_t nat = INT64_MIN;
-  if (json_in_is_time(datatype)) memcpy(value, &nat, 8);
+  if (is_time(datatype)) memcpy(value, &nat, 8);
   else if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) tsr_datatype_fill(datatype, value);
   else return false;
   return true;
@@ -136,7 +136,7 @@ static bool parse_null(tsr_datatype datatype, uint8_t *value) {
 static int parse_element_text(tsr_datatype datatype, const char *text, bool quoted, bool integers, uint8_t *value,
                               tsr_error *error) {
   if (!quoted && !strcmp(text, "null") && parse_null(datatype, value)) return TSR_OK;
-  if (quoted || integers || !json_in_is_time(datatype)) return tsx_number_parse(datatype, text, quoted, value, error);
+  if (quoted || integers || !is_time(datatype)) return tsx_number_parse(datatype, text, quoted, value, error);
   int64_t number;
   int code = tsx_number_parse(TSR_INT64, text, false, &number, error);
   return code < 0 ? code : tsx_time_of_integer(datatype, number, value, error);
@@ -161,19 +161,19 @@ static const char *parse_element(tsr_datatype datatype, const char *p, bool inte
 int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
                      tsr_error *error) {
   uint64_t n = 0, value_size = tsr_datatype_size(datatype);
-  const char *p = json_in_skip_blanks(text);
+  const char *p = skip_blanks(text);
   if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a JSON array", text);
-  p = json_in_skip_blanks(p + 1);
+  p = skip_blanks(p + 1);
   while (*p != ']') {
     if (!(p = parse_element(datatype, p, integers, values + n * value_size, error))) return error->code;
     n++;
-    p = json_in_skip_blanks(p);
-    if (*p == ',' && *json_in_skip_blanks(p + 1) != ']') p = json_in_skip_blanks(p + 1);
+    p = skip_blanks(p);
+    if (*p == ',' && *skip_blanks(p + 1) != ']') p = skip_blanks(p + 1);
     else if (*p != ']')
       return tsx_fail(error, TSR_MISMATCH,
                       *p ? "malformed JSON at '%.40s': expected ',' or ']'" : "malformed JSON: it ends too early", p);
   }
-  if (*json_in_skip_blanks(p + 1))
+  if (*skip_blanks(p + 1))
     return tsx_fail(error, TSR_MISMATCH, "malformed JSON: unexpected '%.40s' after its end", p + 1);
   *count = n;
   return TSR_OK;
@@ -271,7 +271,7 @@ static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *w
   tsx_json_walk walk = {0};
   const char *text = (const char *)sqlite3_value_text(json);
   int code = TSR_OK, rc;
-  if (!text || *json_in_skip_blanks(text) != (array ? '[' : '{'))
+  if (!text || *skip_blanks(text) != (array ? '[' : '{'))
     return tsx_fail(error, TSR_MISMATCH, "%s: expected a JSON %s", what, array ? "array" : "object");
   rc = tsx_json_walk_open(db, json, &walk);
   if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
@@ -336,9 +336,9 @@ static const char *number_member(const char *p, tsx_json_number *number) {
     if ((unsigned char)p[i] < 0x20) return NULL;
   memcpy(number->key, p, key);
   number->key[key] = 0;
-  p = json_in_skip_blanks(p + key + 1);
+  p = skip_blanks(p + key + 1);
   if (*p != ':') return NULL;
-  p = json_in_skip_blanks(p + 1);
+  p = skip_blanks(p + 1);
   const size_t size = number_length(p);
   if (!size || size >= sizeof number->text) return NULL;
   memcpy(number->text, p, size);
@@ -348,12 +348,12 @@ static const char *number_member(const char *p, tsx_json_number *number) {
 
 int tsx_numbers_scan(const char *text, tsx_json_number numbers[TSX_JSON_NUMBERS_MAX]) {
   int count = 0;
-  const char *p = json_in_skip_blanks(text);
+  const char *p = skip_blanks(text);
   if (*p != '{') return -1;
   do {
-    if (count == TSX_JSON_NUMBERS_MAX || !(p = number_member(json_in_skip_blanks(p + 1), &numbers[count]))) return -1;
+    if (count == TSX_JSON_NUMBERS_MAX || !(p = number_member(skip_blanks(p + 1), &numbers[count]))) return -1;
     count++;
-    p = json_in_skip_blanks(p);
+    p = skip_blanks(p);
   } while (*p == ',');
-  return *p == '}' && !*json_in_skip_blanks(p + 1) ? count : -1;
+  return *p == '}' && !*skip_blanks(p + 1) ? count : -1;
 }

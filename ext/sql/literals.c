@@ -54,13 +54,13 @@ static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr
   return TSR_OK;
 }
 
-static bool literals_is_signed(tsr_datatype datatype) {
+static bool is_signed_type(tsr_datatype datatype) {
   tsr_kind kind = tsr_datatype_kind(datatype);
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
 }
 
 static int fail_outside(tsr_datatype datatype, const char *text, uint64_t max, tsr_error *error) {
-  if (literals_is_signed(datatype))
+  if (is_signed_type(datatype))
     return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: %lld to %lld", text, tsr_datatype_name(datatype),
                     -(long long)max - 1, (long long)max);
   return tsx_fail(error, TSR_RANGE, "%.60s is outside %s: 0 to %llu", text, tsr_datatype_name(datatype),
@@ -105,8 +105,8 @@ static int parse_integer(tsr_datatype datatype, const char *text, void *value, t
   uint64_t size = tsr_datatype_size(datatype), magnitude = 0;
   bool negative = false, too_large = false;
   TSX_TRY(parse_whole(datatype, text, &negative, &magnitude, &too_large, error));
-  uint64_t max = UINT64_MAX >> (64 - size * 8 + (literals_is_signed(datatype) ? 1 : 0));
-  uint64_t max_negative = literals_is_signed(datatype) ? max + 1 : 0; /* the largest magnitude of a negative number */
+  uint64_t max = UINT64_MAX >> (64 - size * 8 + (is_signed_type(datatype) ? 1 : 0));
+  uint64_t max_negative = is_signed_type(datatype) ? max + 1 : 0; /* the largest magnitude of a negative number */
   if (tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN) max = 1;
   if (too_large || magnitude > (negative ? max_negative : max)) return fail_outside(datatype, text, max, error);
   if (negative) magnitude = 0 - magnitude;
@@ -171,7 +171,7 @@ static void place_float(double number, tsx_place *place) { /* of a number beyond
 
 static void place_integer(tsr_datatype datatype, double number, tsx_place *place) {
   const uint64_t size = tsr_datatype_size(datatype);
-  const bool is_signed = literals_is_signed(datatype),
+  const bool is_signed = is_signed_type(datatype),
              is_time = is_signed && tsr_datatype_kind(datatype) != TSR_KIND_SIGNED;
   const int bits = (int)(8 * size) - (is_signed ? 1 : 0);
   const double end = ldexp(1, bits), least = is_signed ? -end : 0; /* `end` is one more than the greatest value */
