@@ -59,7 +59,7 @@ static const char *left_of(tsr_array *array, uint64_t as_of, bool a, bool n) {
   *text = 0;
   ok(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, 10, &before, &error));
   ok(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &after, &error));
-  ok(tsr_unchanged_open(before, compared, 0, &unchanged, &error));
+  ok(tsr_unchanged_open(before, NULL, compared, 0, &unchanged, &error));
   ok(tsr_reader_open(after, &reader, &error));
   ok(tsr_reader_start(reader, NULL, &error));
   while ((rc = tsr_unchanged_next(unchanged, reader, &batch, &error)) > 0) {
