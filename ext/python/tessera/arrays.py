@@ -672,16 +672,19 @@ class Array(Stream):
         z=slice(None, 5). Cells of a list come in the order of the array.
 
         A second call narrows the first. You can use a dimension label in place of its dimension: lat=(45.2, 47.1). Along a label that falls, a range
-        may go downward, as in xarray: lat=slice(47.1, 45.2). Other downward ranges have no cells, as with BETWEEN. method and tolerance are those of
-        nearest().
+        may go downward, as in xarray: lat=slice(47.1, 45.2). Elsewhere a downward slice has no cells, and a downward pair is an error. method and
+        tolerance are those of nearest().
         """
         if method is not None:
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
-            value = _bounds(name, value)
+            given, value = value, _bounds(name, value)
             if isinstance(value, list) and value and self._goes_down(name, *value):
-                value = value[::-1] if self._falls(name) else []
+                falls = self._falls(name)
+                if not falls and not isinstance(given, slice):
+                    raise Range(f"sel({name}={given!r}): its low end is above its high end")
+                value = value[::-1] if falls else []
             if isinstance(value, dict) and name not in self.dims:
                 name, value = self._listed(name, value)
             box[name] = _common(name, box[name], value) if name in box else value
