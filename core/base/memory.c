@@ -260,8 +260,8 @@ static memory_block *take_spare(tsr_memory *root, uint64_t size) {
 
 /* ---- Huge pages -------------------------------------------------------------------------------------------------- */
 
-#define ADVISE_LEAST                                                                                                   \
-  (UINT64_C(4) << 20) /* bytes of a block that has a huge page wherever it begins, and mostly several */
+/* Bytes of a block that has a huge page wherever it begins, and mostly several. */
+#define ADVISE_LEAST (UINT64_C(4) << 20)
 
 void tsr_memory_advise(void *block, uint64_t size) {
   const uint64_t before = (TSR_REGION_HUGE - (uintptr_t)block % TSR_REGION_HUGE) % TSR_REGION_HUGE;

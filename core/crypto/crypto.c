@@ -115,8 +115,8 @@ int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SI
   return rc;
 }
 
-#define RANDOM_PIECE                                                                                                   \
-  256u /* bytes per call: getentropy returns no more, and signals do not interrupt a getrandom of this size */
+/* Bytes per call: getentropy returns no more, and signals do not interrupt a getrandom of this size. */
+#define RANDOM_PIECE 256u
 
 /* Fills at most RANDOM_PIECE bytes. Returns 0, or -1, with errno where the system sets it. */
 static int random_piece(uint8_t *to, size_t size) {

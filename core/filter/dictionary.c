@@ -15,8 +15,8 @@
 #include "filter/filter.h"
 
 #define HEADER 26u
-#define DICTIONARY_POLL_CELLS                                                                                          \
-  65536u /* cells between two polls for cancellation, since all cells of a tile are in one chunk */
+/* Cells between two polls for cancellation, since all cells of a tile are in one chunk. */
+#define DICTIONARY_POLL_CELLS 65536u
 
 static bool dictionary_is_width(uint8_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 

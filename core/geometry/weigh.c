@@ -4,8 +4,8 @@
 
 #include "geometry/geometry.h"
 
-#define EVEN                                                                                                           \
-  0.01 /* steps between centres are equal if they differ by less than this share: labels are rounded numbers */
+/* Steps between centres are equal if they differ by less than this share: labels are rounded numbers. */
+#define EVEN 0.01
 
 /* The weights of four neighbours by cubic convolution with a = -0.5, at a share 0 to 1 of the way from the second to the
  * third. */

@@ -759,8 +759,8 @@ tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state) {
 
 /* ---- Making requests ------------------------------------------------------------------------- */
 
-#define LIST_ANSWER_MAX                                                                                                \
-  (UINT64_C(48) << 20) /* more than a page of Azure: 5,000 keys whose characters are all entities */
+/* More than a page of Azure: 5,000 keys whose characters are all entities. */
+#define LIST_ANSWER_MAX (UINT64_C(48) << 20)
 
 void tsr__draft_query(tsr_draft *draft, const char *name, const char *value) {
   draft->query[draft->query_count++] = (tsr_sigv4_pair){name, value};

@@ -307,8 +307,8 @@ int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_sn
 
 typedef struct tsr_writer tsr_writer;
 
-#define TSR_COMMIT_BYTES                                                                                               \
-  (UINT64_C(16) << 20) /* bytes beyond memory_mb to spill and prepare (docs/reference/limits.md) */
+/* Bytes beyond memory_mb to spill and prepare (docs/reference/limits.md). */
+#define TSR_COMMIT_BYTES (UINT64_C(16) << 20)
 #define TSR_SIZE_CLASSES 40
 
 /* a histogram of the sizes of cells in fields of variable size: class k counts cells of 2^k to 2^(k + 1) - 1 bytes */
