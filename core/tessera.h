@@ -92,8 +92,8 @@ TSR_API const char *tsr_code_name(int code);
 
 /* The option structures tsr_..._options may get more fields at their ends in later versions. `size` tells the library
  * which version of a structure it is given: set it to sizeof the structure. A library that is newer takes 0 for the
- * fields that the structure lacks; one that is older ignores fields that are 0, and refuses others with TSR_UNSUPPORTED.
- * With a size of 0, as in `= {0}`, only the fields of version 0.2 count.
+ * fields that the structure lacks; one that is older ignores fields that are 0, and refuses others with
+ * TSR_UNSUPPORTED. With a size of 0, as in `= {0}`, only the fields of version 0.2 count.
  *
  *   tsr_writer_options options = {.size = sizeof options, .threads = 2}; */
 
@@ -157,10 +157,10 @@ TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
 
 /* ---- Object stores ----------------------------------------------------------------------------------------------- */
 
-/* A path that begins with "s3://", "azure://" (or "az://") or "gcs://" (or "gs://") names objects in a bucket of S3 or of a
- * server that speaks its protocol, in a container of Azure Blob Storage, or in a bucket of Google Cloud Storage. Every
- * function that takes a path accepts such paths once a scope has been declared for them; before that, nothing is sent.
- * libcurl is loaded at run time; without it, such a path fails with TSR_UNSUPPORTED. */
+/* A path that begins with "s3://", "azure://" (or "az://") or "gcs://" (or "gs://") names objects in a bucket of S3 or
+ * of a server that speaks its protocol, in a container of Azure Blob Storage, or in a bucket of Google Cloud Storage.
+ * Every function that takes a path accepts such paths once a scope has been declared for them; before that, nothing is
+ * sent. libcurl is loaded at run time; without it, such a path fails with TSR_UNSUPPORTED. */
 
 typedef enum tsr_url_style {
   TSR_URL_AUTO, /* virtual on AWS unless the bucket's name has a dot, else path */
@@ -207,8 +207,8 @@ typedef struct tsr_scope_options {
 
 /* Declares the options for "s3://bucket" or "s3://bucket/prefix" (or a URI of another store), replacing those declared
  * earlier for the same scope. The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL
- * forgets the scope and wipes its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a
- * declaration. Errors: TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
+ * forgets the scope and wipes its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after
+ * a declaration. Errors: TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
 TSR_API int tsr_environment_configure(tsr_environment *environment, const char *scope, const tsr_scope_options *options,
                                       tsr_error *error);
 
@@ -697,11 +697,11 @@ typedef struct tsr_sync_result { /* what a sync did, also if it failed */
 } tsr_sync_result;
 
 /* Makes the array `to` the same as `from`, with all states and times, by copying the commits, metadata and schemas that
- * it lacks; and removes the fragments that a vacuum has removed from `from`. An empty place gets a whole copy. Only what
- * is new travels, new commits of format version 12 or later appear in one step, and a sync that was cut off goes on in
- * the next one. Needs no key. `options` and `result` may be NULL. TSR_NOT_FOUND: there is no array at `from`.
- * TSR_EXISTS: `to` is another array, or something else. TSR_ERROR: `to` has commits of its own, or with `merge` one side
- * has merged over times in which the other has commits of its own, or over `as_of`; nothing is changed then. */
+ * it lacks; and removes the fragments that a vacuum has removed from `from`. An empty place gets a whole copy. Only
+ * what is new travels, new commits of format version 12 or later appear in one step, and a sync that was cut off goes
+ * on in the next one. Needs no key. `options` and `result` may be NULL. TSR_NOT_FOUND: there is no array at `from`.
+ * TSR_EXISTS: `to` is another array, or something else. TSR_ERROR: `to` has commits of its own, or with `merge` one
+ * side has merged over times in which the other has commits of its own, or over `as_of`; nothing is changed then. */
 TSR_API int tsr_array_sync(tsr_environment *environment, const char *from, const char *to,
                            const tsr_sync_options *options, tsr_sync_result *result, tsr_error *error);
 
@@ -980,9 +980,9 @@ typedef struct tsr_constraints {
 /* Gives the constraints of the array as they are now. The caller closes the result before the array. */
 TSR_API int tsr_array_constraints(tsr_array *array, tsr_constraints **constraints, tsr_error *error);
 TSR_API void tsr_constraints_close(tsr_constraints *constraints);
-/* Adds a constraint. The text is a condition as SQL has it, over the array's dimensions and attributes: operators, CASE,
- * IN, BETWEEN, LIKE, GLOB, CAST, functions of numbers. Reads all cells first, unless `untested`. TSR_CHECK: a cell breaks
- * it; TSR_EXISTS: the array has one of this name; TSR_ERROR: the text is no such condition. */
+/* Adds a constraint. The text is a condition as SQL has it, over the array's dimensions and attributes: operators,
+ * CASE, IN, BETWEEN, LIKE, GLOB, CAST, functions of numbers. Reads all cells first, unless `untested`. TSR_CHECK: a
+ * cell breaks it; TSR_EXISTS: the array has one of this name; TSR_ERROR: the text is no such condition. */
 TSR_API int tsr_array_add_constraint(tsr_array *array, const char *name, const char *text, bool untested,
                                      tsr_error *error);
 /* Drops a constraint. TSR_ERROR: none has this name. */

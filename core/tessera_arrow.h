@@ -1,8 +1,8 @@
 /* tessera_arrow.h: arrays as Arrow streams. Programs include tessera.h, which includes this header at its end.
  *
  * The three structures are those of the Arrow C data and stream interfaces
- * (https://arrow.apache.org/docs/format/CDataInterface.html). No Arrow library is needed. docs/reference/functions/arrow.md
- * lists which Arrow type each TileDB datatype becomes.
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). No Arrow library is needed.
+ * docs/reference/functions/arrow.md lists which Arrow type each TileDB datatype becomes.
  */
 #ifndef TESSERA_ARROW_H
 #define TESSERA_ARROW_H

@@ -256,16 +256,16 @@ TSR_API int tsr_reader_expect(tsr_reader *reader, const tsr_places *places, tsr_
 
 /* Compares the cells of a dense array that a reader gives with an earlier state of the array. */
 typedef struct tsr_unchanged tsr_unchanged;
-/* `after`: NULL, or the state whose cells are compared in place of those that the reader gives, if those may be hidden by
- * newer ones. `compared`: one for each field of the schema, which all snapshots must share; true: the attribute is
+/* `after`: NULL, or the state whose cells are compared in place of those that the reader gives, if those may be hidden
+ * by newer ones. `compared`: one for each field of the schema, which all snapshots must share; true: the attribute is
  * compared. `memory_bytes` limits each reader of these states; 0 = 1 GiB. TSR_ERROR if the array is sparse. The caller
  * closes it before the snapshots. */
 TSR_API int tsr_unchanged_open(tsr_snapshot *before, tsr_snapshot *after, const bool *compared, uint64_t memory_bytes,
                                tsr_unchanged **unchanged, tsr_error *error);
 TSR_API void tsr_unchanged_close(tsr_unchanged *unchanged); /* NULL is fine */
 /* tsr_reader_next on `reader`, without cells that the earlier state shows with the same bytes in the compared
- * attributes: few such cells in a batch, and cells for which memory is lacking, do come. Counts the cells that it leaves
- * out in keys_compared. The batch is borrowed until the next call for the reader, or for `unchanged`. */
+ * attributes: few such cells in a batch, and cells for which memory is lacking, do come. Counts the cells that it
+ * leaves out in keys_compared. The batch is borrowed until the next call for the reader, or for `unchanged`. */
 TSR_API int tsr_unchanged_next(tsr_unchanged *unchanged, tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
 
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
@@ -297,7 +297,8 @@ TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
  * back what was there. */
 TSR_API void tsr_writer_trust(tsr_writer *writer, bool trust);
 /* Tests the cell at index 0 of the columns as tsr_writer_append does, but only with the constraints that read a changed
- * field, as an UPDATE in SQLite does. `changed`: one for each field; NULL: all have changed. TSR_CHECK: it breaks one. */
+ * field, as an UPDATE in SQLite does. `changed`: one for each field; NULL: all have changed. TSR_CHECK: it breaks
+ * one. */
 TSR_API int tsr_writer_test(tsr_writer *writer, const tsr_column *columns, const bool *changed, tsr_error *error);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 /* Undoes all changes since a mark of this writer. */
@@ -313,10 +314,10 @@ TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapsh
 /* Writes the state `old` over the state `now`, within `dimensions` (one for each dimension; NULL: everything). Both
  * snapshots have the writer's schema, and `now` shows the writer's changes so far. Only cells whose bytes differ are
  * written or removed. `touched`: NULL, or for sparse arrays two snapshots, of the cells that were written and of those
- * that were dropped since `old` (tsr_snapshot_changed), with the writer's changes on top: few such cells are visited one
- * by one, instead of boxes around them. A cell of a dense array that is not in `old` becomes null, or where it cannot be null, the fill
- * value; so do attributes that `old` did not have. `memory_bytes` limits each of two readers; 0 = 1 GiB. *changed: the
- * number of cells that were written or removed. On an error nothing has changed. */
+ * that were dropped since `old` (tsr_snapshot_changed), with the writer's changes on top: few such cells are visited
+ * one by one, instead of boxes around them. A cell of a dense array that is not in `old` becomes null, or where it
+ * cannot be null, the fill value; so do attributes that `old` did not have. `memory_bytes` limits each of two readers;
+ * 0 = 1 GiB. *changed: the number of cells that were written or removed. On an error nothing has changed. */
 TSR_API int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, tsr_snapshot *const *touched,
                               const tsr_ranges *dimensions, uint64_t memory_bytes, uint64_t *changed, tsr_error *error);
 /* Gives one field of those appended cells that are in memory, as a column borrowed until the writer is changed. */
@@ -367,8 +368,8 @@ typedef struct tsr_array_host { /* tsr_array_options.host */
 } tsr_array_host;
 
 typedef struct tsr_writer_host { /* tsr_writer_options.host */
-  /* The id of the owner that decides about the prepared commit after a crash: at most 64 printable bytes without spaces.
-   * NULL: the commit has no owner. */
+  /* The id of the owner that decides about the prepared commit after a crash: at most 64 printable bytes without
+   * spaces. NULL: the commit has no owner. */
   const char *owner;
   /* With `owner`: path of the owner's database file, for messages. Its directory is synced before the commit is
    * published. Or NULL. */
@@ -438,10 +439,10 @@ TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, con
 
 /* Polygons as they were read: rings of points in the units of the axes. */
 typedef struct tsr_geometry tsr_geometry;
-/* Reads a POLYGON or MULTIPOLYGON: with `text`, from GeoJSON (a geometry or a Feature), WKT or EWKT; else from WKB, EWKB
- * or the blob of a GeoPackage. Z, M and SRIDs are skipped. `bytes` may hold anything. memory_bytes limits the points (0:
- * 1 GiB). TSR_MISMATCH: it is something else, or damaged; the message says what is wrong and, if known, at which byte.
- * TSR_BUDGET: too many points. The caller closes the geometry before the environment. */
+/* Reads a POLYGON or MULTIPOLYGON: with `text`, from GeoJSON (a geometry or a Feature), WKT or EWKT; else from WKB,
+ * EWKB or the blob of a GeoPackage. Z, M and SRIDs are skipped. `bytes` may hold anything. memory_bytes limits the
+ * points (0: 1 GiB). TSR_MISMATCH: it is something else, or damaged; the message says what is wrong and, if known, at
+ * which byte. TSR_BUDGET: too many points. The caller closes the geometry before the environment. */
 TSR_API int tsr_geometry_read(tsr_environment *environment, const void *bytes, uint64_t size, bool text,
                               uint64_t memory_bytes, tsr_geometry **geometry, tsr_error *error);
 TSR_API void tsr_geometry_close(tsr_geometry *geometry);
@@ -455,9 +456,9 @@ typedef struct tsr_grid_axis tsr_grid_axis;
 TSR_API int tsr_grid_axis_of_centres(tsr_environment *environment, const char *name, uint64_t count,
                                      const int64_t *coordinates, const double *centres, tsr_grid_axis **axis,
                                      tsr_error *error);
-/* Makes an axis of `count` equal cells, whose first coordinate is `first`: it spans `origin` to origin + step. `step` may
- * be negative. TSR_MISMATCH: numbers that are not finite, or a step that gives cells no width. TSR_RANGE: no cells, or
- * more than 2^53. */
+/* Makes an axis of `count` equal cells, whose first coordinate is `first`: it spans `origin` to origin + step. `step`
+ * may be negative. TSR_MISMATCH: numbers that are not finite, or a step that gives cells no width. TSR_RANGE: no cells,
+ * or more than 2^53. */
 TSR_API int tsr_grid_axis_affine(tsr_environment *environment, const char *name, uint64_t count, int64_t first,
                                  double origin, double step, tsr_grid_axis **axis, tsr_error *error);
 TSR_API void tsr_grid_axis_close(tsr_grid_axis *axis);
@@ -473,13 +474,13 @@ typedef struct tsr_weights { /* the cells around a point, along one dimension; t
   uint64_t cells[TSR_WEIGHTS_MAX];
   double weights[TSR_WEIGHTS_MAX];
 } tsr_weights;
-/* Weighs cells 0 to `last` around the point that is a share `part`, 0 or above and below 1, of the way from cell `index`
- * to the next one. `index` UINT64_MAX: the cell before cell 0. Returns 1; 0 if the point is outside: beyond the centres
- * of the outermost cells, with NEAREST by more than half a cell. */
+/* Weighs cells 0 to `last` around the point that is a share `part`, 0 or above and below 1, of the way from cell
+ * `index` to the next one. `index` UINT64_MAX: the cell before cell 0. Returns 1; 0 if the point is outside: beyond the
+ * centres of the outermost cells, with NEAREST by more than half a cell. */
 TSR_API int tsr_cells_weigh(tsr_sample_method method, uint64_t index, double part, uint64_t last, tsr_weights *weights);
-/* The same for a value on an axis: `cells` then are coordinates; of UINT64 and signed dimensions their bits. With `wrap`
- * above 0 the value counts at every multiple of it, and if the axis is as long as that, its ends are neighbours. CUBIC
- * is for even axes. */
+/* The same for a value on an axis: `cells` then are coordinates; of UINT64 and signed dimensions their bits. With
+ * `wrap` above 0 the value counts at every multiple of it, and if the axis is as long as that, its ends are neighbours.
+ * CUBIC is for even axes. */
 TSR_API int tsr_grid_axis_weigh(const tsr_grid_axis *axis, tsr_sample_method method, double value, double wrap,
                                 tsr_weights *weights);
 /* Returns true if the centres of all cells are equally far from their neighbours, within a hundredth. */
@@ -503,16 +504,16 @@ typedef struct tsr_cover_run { /* cells of one y, from x_from to x_to, of equal 
 } tsr_cover_run;
 typedef struct tsr_cover tsr_cover;
 /* Cuts polygons into maximal runs of cells. A ring covers the points around which it winds at least once, in either
- * direction; a polygon is its first ring less its others; parts add up, to 1 at most. TSR_MISMATCH: `wrap` is not finite
- * or below 0. TSR_BUDGET: the sides, or those that cross one row of cells, exceed memory_bytes. */
+ * direction; a polygon is its first ring less its others; parts add up, to 1 at most. TSR_MISMATCH: `wrap` is not
+ * finite or below 0. TSR_BUDGET: the sides, or those that cross one row of cells, exceed memory_bytes. */
 TSR_API int tsr_cover_open(tsr_environment *environment, const tsr_cover_request *request, tsr_cover **cover,
                            tsr_error *error);
 /* Gives the next run, by ascending y, then x. Returns 1; 0 at the end. */
 TSR_API int tsr_cover_next(tsr_cover *cover, tsr_cover_run *run, tsr_error *error);
 TSR_API void tsr_cover_close(tsr_cover *cover);
 
-/* Returns true if a filter changes coordinates of a sparse array: scale_float rounds. Non-empty domains and MBRs are made
- * before the filter runs, so they can neither exclude cells nor spare a look at them. */
+/* Returns true if a filter changes coordinates of a sparse array: scale_float rounds. Non-empty domains and MBRs are
+ * made before the filter runs, so they can neither exclude cells nor spare a look at them. */
 TSR_API bool tsr_coordinates_lossy(const tsr_schema *schema);
 
 /* ---- Web map tiles ----------------------------------------------------------------------------------------------- */
@@ -559,8 +560,8 @@ TSR_API void tsr_web_side_close(tsr_web_side *side);
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 /* Sets an error's code and message, with the subject 0, and returns the code. The message becomes valid UTF-8 without
- * control characters; texts that `%.64s` shortens lose whole characters. An argument may be the error's own message. With
- * a NULL error it only returns the code. A code that is not negative counts as TSR_ERROR. */
+ * control characters; texts that `%.64s` shortens lose whole characters. An argument may be the error's own message.
+ * With a NULL error it only returns the code. A code that is not negative counts as TSR_ERROR. */
 TSR_API int tsr_error_set(tsr_error *error, int code, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 
@@ -569,12 +570,12 @@ TSR_API int tsr_error_set(tsr_error *error, int code, const char *format, va_lis
 TSR_API int tsr_hex_digit(char c); /* the digit's value, or -1 */
 /* Writes two lowercase digits for each byte, and a NUL. */
 TSR_API void tsr_hex_write(const void *bytes, uint64_t size, char *text);
-/* Reads `size` bytes of two digits each. Returns false at the first character that is not a digit, and reads none behind
- * it: so `text` may be a shorter one that ends with a NUL. */
+/* Reads `size` bytes of two digits each. Returns false at the first character that is not a digit, and reads none
+ * behind it: so `text` may be a shorter one that ends with a NUL. */
 TSR_API bool tsr_hex_read(const char *text, uint64_t size, void *bytes);
 
-/* Returns the size in bytes of the UTF-8 character at p, or 0 if the bytes there are not valid UTF-8. Reads at most `left`
- * bytes; `left` is at least 1. */
+/* Returns the size in bytes of the UTF-8 character at p, or 0 if the bytes there are not valid UTF-8. Reads at most
+ * `left` bytes; `left` is at least 1. */
 TSR_API unsigned tsr_utf8_size(const uint8_t *p, uint64_t left);
 /* Returns how many bytes of a text, at most `most`, to show, so that no character is cut. */
 TSR_API uint64_t tsr_utf8_cut(const void *text, uint64_t size, uint64_t most);
@@ -584,15 +585,16 @@ typedef enum tsr_base64 {
   TSR_BASE64, /* with '+' and '/', and '=' up to a multiple of 4 characters */
   TSR_BASE64_URL /* with '-' and '_', and without '=' */
 } tsr_base64;
-/* Writes 4 characters for each 3 bytes or part of them, and a NUL. Returns the number of characters, without the NUL. */
+/* Writes 4 characters for each 3 bytes or part of them, and a NUL. Returns the number of characters, without the
+ * NUL. */
 TSR_API uint64_t tsr_base64_write(tsr_base64 form, const void *bytes, uint64_t size, char *text);
 /* Reads base64, with or without the '=' at its end. `bytes` has room for 3 bytes for each 4 characters or part of them.
  * Returns false if the text is not base64. */
 TSR_API bool tsr_base64_read(tsr_base64 form, const char *text, uint64_t size, void *bytes, uint64_t *count);
 
 /* Decodes a JSON string in place, from its first quote on; a string without its escapes is never longer than with them.
- * *text is the string, *size its bytes, some of which may be NUL, and a NUL follows. Returns the character after the last
- * quote. If it is not a valid string, returns NULL, and *text is where reading ended. `json` is NUL-terminated. */
+ * *text is the string, *size its bytes, some of which may be NUL, and a NUL follows. Returns the character after the
+ * last quote. If it is not a valid string, returns NULL, and *text is where reading ended. `json` is NUL-terminated. */
 TSR_API char *tsr_json_unescape(char *json, char **text, uint64_t *size);
 
 /* ---- Numbers and instants as text -------------------------------------------------------------------------------- */
@@ -602,8 +604,8 @@ TSR_API char *tsr_json_unescape(char *json, char **text, uint64_t *size);
  * locale. Returns the number of bytes written, without the NUL. */
 TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
 #define TSR_REAL_TEXT 4096 /* most bytes of a number that tsr_real_parse reads */
-/* Reads a number as strtod does, but with a point in every locale. The text need not be NUL-terminated. Sets *value, and
- * *single unless it is NULL: each is rounded once. Returns false if the text is not a number, or too long. */
+/* Reads a number as strtod does, but with a point in every locale. The text need not be NUL-terminated. Sets *value,
+ * and *single unless it is NULL: each is rounded once. Returns false if the text is not a number, or too long. */
 TSR_API bool tsr_real_parse(const char *text, uint64_t size, double *value, float *single);
 
 /* Where an instant is among the values of a datatype. */

@@ -83,8 +83,8 @@ typedef struct tsr_ingest_options {
   void *broken_argument;
   uint32_t version; /* 0 = TSR_FORMAT_WRITE_MAX */
   uint64_t memory_bytes; /* 0 = 1 GiB */
-  /* If not NULL, tsr_ingest_arrow leaves out rows that the setters or tsr_ingest_end_row refuse, and calls this for each
-   * of them, in order, with the row's number in the stream, from 1. */
+  /* If not NULL, tsr_ingest_arrow leaves out rows that the setters or tsr_ingest_end_row refuse, and calls this for
+   * each of them, in order, with the row's number in the stream, from 1. */
   void (*refused)(void *argument, uint64_t number, const char *message);
   void *refused_argument;
 } tsr_ingest_options;

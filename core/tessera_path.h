@@ -32,7 +32,8 @@ TSR_API bool tsr_path_same(const char *a, const char *b);
 TSR_API int tsr_path_read(const char *path, bool waits);
 
 /* Returns the scheme of a path that names objects of an object store, as stored paths spell it: "s3", "azure" (also of
- * az://) or "gcs" (also of gs://). NULL for any other path. *rest, unless `rest` is NULL, is set to what follows "://". */
+ * az://) or "gcs" (also of gs://). NULL for any other path. *rest, unless `rest` is NULL, is set to what follows
+ * "://". */
 TSR_API const char *tsr_path_scheme(const char *path, const char **rest);
 
 #ifdef __cplusplus

@@ -185,7 +185,8 @@ typedef struct tsr_query_aggregate {
   uint32_t of; /* AT */
 } tsr_query_aggregate;
 
-/* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the row's. */
+/* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the
+ * row's. */
 typedef struct tsr_query_range {
   /* a dimension of one integer, datetime, time or string of bytes for each cell; of UINT64 the number has the same
    * bits */
@@ -235,9 +236,9 @@ typedef struct tsr_window_kernel {
 } tsr_window_kernel;
 #define TSR_KERNEL_OFFSETS 65536u
 
-/* An aggregate over the cells in a box around each cell: in the dimensions of `axes` those of its frames, in every other
- * dimension those at its own coordinate. Aggregates that combine (not MEDIAN, PERCENTILE, FIRST, LAST, NTH, nor extremes
- * of texts) take any number of axes, the others exactly one. The result is a value of `type`, which is
+/* An aggregate over the cells in a box around each cell: in the dimensions of `axes` those of its frames, in every
+ * other dimension those at its own coordinate. Aggregates that combine (not MEDIAN, PERCENTILE, FIRST, LAST, NTH, nor
+ * extremes of texts) take any number of axes, the others exactly one. The result is a value of `type`, which is
  * tsr_window_type's.
  *
  * With a kernel, which has no axes, the aggregate is over the cells at its offsets, and combines. With weights, it is

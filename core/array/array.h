@@ -14,7 +14,8 @@
  * One thread at a time uses an environment and everything opened from it (tessera.h). Worker threads only read.
  *
  * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, kept.c, seen.c, snapshot.c.
- * inspect.c, which describes fragments and tiles for the host, and history.c, which lists commits, have public functions.
+ * inspect.c, which describes fragments and tiles for the host, and history.c, which lists commits, have public
+ * functions.
  */
 #ifndef TSR_ARRAY_ARRAY_H
 #define TSR_ARRAY_ARRAY_H
@@ -164,9 +165,9 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
 
 /* ---- metadata.c: metadata of an array or a group between two times ----------------------------------------------- */
 
-/* Reads the metadata in the store's __meta: applies all files in view in the order of their times. `listed`: what __meta
- * has, or NULL, to list it. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller frees *metadata
- * with tsr_metadata_close. */
+/* Reads the metadata in the store's __meta: applies all files in view in the order of their times. `listed`: what
+ * __meta has, or NULL, to list it. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller frees
+ * *metadata with tsr_metadata_close. */
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, const tsr_listing *listed,
                        uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
 
@@ -333,8 +334,8 @@ int tsr__sources_kept(tsr_array *array, const tsr_committed *merged, const tsr_m
 int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *time, bool *purged, tsr_error *error);
 
 /* Appends to `losses` (tsr_loss) what a state with the cells written from `since` to `as_of`, both inclusive, lacks;
- * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. `missing` as above. Reads the last listing, and metadata of
- * merged fragments only. The caller calls tsr__losses_drop, also after an error. */
+ * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. `missing` as above. Reads the last listing, and metadata
+ * of merged fragments only. The caller calls tsr__losses_drop, also after an error. */
 int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, const tsr_map *missing,
                      tsr_buffer *losses, tsr_error *error);
 void tsr__losses_drop(tsr_array *array, tsr_buffer *losses);
@@ -418,8 +419,8 @@ typedef struct tsr_writer_view {
   void (*release)(struct tsr_writer *writer);
 } tsr_writer_view;
 
-/* The fragments of snapshots that were made one from another: each shows the first ones, and only the latest of them may
- * append. So what a snapshot shows never changes, and a snapshot costs what was added since the one before. */
+/* The fragments of snapshots that were made one from another: each shows the first ones, and only the latest of them
+ * may append. So what a snapshot shows never changes, and a snapshot costs what was added since the one before. */
 typedef struct tsr_snapshot_list {
   uint32_t references; /* held by snapshots */
   tsr_snapshot_fragment *items; /* each has a reference to its fragment; in the arena */

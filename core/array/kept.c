@@ -7,8 +7,8 @@
  *     the states of a <= time < b lack the fragment's cells. A vacuum that was cut off may leave the commit of a source
  *     whose files are gone: whoever opens the sources passes on the names of those that are missing.
  *   - A merge that purges drops the cells that were deleted by then, at `until`. The states before it lack them. Such a
- *     fragment shows by itself: it says that it has processed a delete of its time range, and its cells have no times of
- *     deletion. A delete of that range that it has not processed was committed later, and has taken nothing. But the
+ *     fragment shows by itself: it says that it has processed a delete of its time range, and its cells have no times
+ *     of deletion. A delete of that range that it has not processed was committed later, and has taken nothing. But the
  *     next merge over the fragment writes times of deletion again, so our own purge also notes its range in the array's
  *     metadata (TSR_PURGED_KEY).
  *

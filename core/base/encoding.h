@@ -1,5 +1,5 @@
-/* encoding.h: appends base64 to a buffer. tessera_host.h has the other functions of encoding.c, which the extension calls,
- * too. */
+/* encoding.h: appends base64 to a buffer. tessera_host.h has the other functions of encoding.c, which the extension
+ * calls, too. */
 #ifndef TSR_BASE_ENCODING_H
 #define TSR_BASE_ENCODING_H
 

@@ -1,10 +1,10 @@
 /* error.c: the version, the names of the codes, and the functions that fill a tsr_error.
  *
  * A message is always NUL-terminated, valid UTF-8 and one line. Messages quote bytes of files, so each byte of a
- * control character or of invalid UTF-8 becomes '?', but tabs and line ends become spaces. A message that is too long, usually because of its paths, loses
- * whole characters in its middle: the beginning says where the error happened, the end says what is wrong. Texts that
- * `%.64s` shortens lose whole characters, too: the C library cuts at a byte, so each such text is marked while it is
- * printed, and what is left of a character before a mark goes.
+ * control character or of invalid UTF-8 becomes '?', but tabs and line ends become spaces. A message that is too long,
+ * usually because of its paths, loses whole characters in its middle: the beginning says where the error happened, the
+ * end says what is wrong. Texts that `%.64s` shortens lose whole characters, too: the C library cuts at a byte, so each
+ * such text is marked while it is printed, and what is left of a character before a mark goes.
  */
 #include "base/error.h"
 
@@ -44,8 +44,8 @@ static size_t printable_size(const uint8_t *p, size_t left) {
 /* Returns true for every byte of a UTF-8 character but its first. */
 static bool is_continuation(char c) { return ((uint8_t)c & 0xc0) == 0x80; }
 
-/* Returns how many bytes at p are the beginning of a character whose other bytes `%.64s` and the like have cut off; 0 if
- * there is no such beginning. */
+/* Returns how many bytes at p are the beginning of a character whose other bytes `%.64s` and the like have cut off; 0
+ * if there is no such beginning. */
 static size_t cut_size(const char *p) {
   const uint8_t first = (uint8_t)*p;
   const size_t whole = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;

@@ -12,7 +12,8 @@
  * Structures with several items for one key (the cache's tiles by fragment, a writer's cells by coordinates) are chains
  * of their own: probing past all equal items would take quadratic time.
  *
- * Keys that come from files or users may be crafted to collide: seed their hashes with an address or a random number. */
+ * Keys that come from files or users may be crafted to collide: seed their hashes with an address or a random
+ * number. */
 #ifndef TSR_HASH_H
 #define TSR_HASH_H
 

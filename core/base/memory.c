@@ -5,8 +5,8 @@
  * parents, and `used` never passes `limit` in any of them. The charge is made before the allocator is called and undone
  * if the allocator fails.
  *
- * Order: the budget; spare blocks, which wait for their next use; blocks, which are allocated under a budget; the arena,
- * which cuts larger blocks into pieces; the growable buffer.
+ * Order: the budget; spare blocks, which wait for their next use; blocks, which are allocated under a budget; the
+ * arena, which cuts larger blocks into pieces; the growable buffer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -179,9 +179,9 @@ static void use_block(memory_block *b, tsr_memory *owner, uint64_t size, uint64_
   POISON((char *)(b + 1) + size, block_capacity(b) - size);
 }
 
-/* Returns how many bytes to ask the allocator for: large blocks are rounded up by at most a SPARE_FIT-th, so that blocks of
- * about one size, like the stored bytes of a file's tiles, can take each other's place. Pages of the slack that are
- * never used are never touched. */
+/* Returns how many bytes to ask the allocator for: large blocks are rounded up by at most a SPARE_FIT-th, so that
+ * blocks of about one size, like the stored bytes of a file's tiles, can take each other's place. Pages of the slack
+ * that are never used are never touched. */
 static uint64_t capacity_for(tsr_memory *memory, uint64_t size) {
   const tsr_spare_blocks *spares = tsr__memory_root(memory)->spares;
   if (size < SPARE_LEAST || !spares || atomic_load_explicit(&spares->most, memory_order_relaxed) < size) return size;

@@ -7,12 +7,12 @@
 #include "base/error.h"
 
 /* Copies an option structure of the public interface, which begins with its size in bytes, into *own. `given` may be
- * NULL, and its size may be 0, less than that of *own (the fields that it lacks become 0), or greater. `last` is the last
- * field of the structure in version 0.2, the first version with sizes: a size of 0 means that the structure ends there,
- * so `last` never changes. New fields are appended, and begin no earlier than the old structure ended.
+ * NULL, and its size may be 0, less than that of *own (the fields that it lacks become 0), or greater. `last` is the
+ * last field of the structure in version 0.2, the first version with sizes: a size of 0 means that the structure ends
+ * there, so `last` never changes. New fields are appended, and begin no earlier than the old structure ended.
  *
- * Errors: TSR_UNSUPPORTED if a larger structure has a field that this library does not know and that is not 0; TSR_RANGE
- * for a size that no structure can have. */
+ * Errors: TSR_UNSUPPORTED if a larger structure has a field that this library does not know and that is not 0;
+ * TSR_RANGE for a size that no structure can have. */
 #define TSR_TAKE_OPTIONS(type, last, given, own, error)                                                                \
   tsr__options_take(given, offsetof(type, last) + sizeof((own)->last), #type, own, sizeof *(own), error)
 

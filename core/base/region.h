@@ -1,7 +1,7 @@
 /* region.h: large blocks that the system may keep in huge pages, cut into the blocks of tiles.
  *
- * New memory costs a page fault for each 4 KiB, a third of the time of a first read into the cache. A huge page of 2 MiB
- * costs one. But only memory that is aligned to its size can be one, and tiles are smaller: so they share regions.
+ * New memory costs a page fault for each 4 KiB, a third of the time of a first read into the cache. A huge page of 2
+ * MiB costs one. But only memory that is aligned to its size can be one, and tiles are smaller: so they share regions.
  *
  * A region is cut into units; a word of bits for each 64 units has those that are taken. One thread at a time takes
  * units, adds or removes regions; a second one does not wait, but gets nothing, so that a fork finds no lock that it
@@ -48,7 +48,8 @@ bool tsr__regions_have(const tsr_regions *regions, const void *pointer);
 /* Gives back a piece. */
 void tsr__regions_give(tsr_regions *regions, void *piece, uint32_t units);
 
-/* Adds a region of TSR_REGION_BYTES at `base`, within the caller's `block`. Returns false if that is not possible now. */
+/* Adds a region of TSR_REGION_BYTES at `base`, within the caller's `block`. Returns false if that is not possible
+ * now. */
 bool tsr__regions_add(tsr_regions *regions, uint8_t *base, void *block);
 
 /* Removes an empty region if the others have `room` bytes left without it. Returns its block; NULL if there is none, or

@@ -2,7 +2,8 @@
  *
  * An LSD radix sort that skips the digits in which all keys agree. The two highest of many digits order most keys; if
  * so, insertion orders the rest. Few pairs are sorted by insertion alone. Many pairs are first distributed by their
- * highest digit, so that each part fits into a core's cache and several threads can sort parts at once. With a tie breaker, a merge sort then orders each group of equal keys.
+ * highest digit, so that each part fits into a core's cache and several threads can sort parts at once. With a tie
+ * breaker, a merge sort then orders each group of equal keys.
  */
 #include "base/sort.h"
 

@@ -1,7 +1,7 @@
 /* text.c: reads texts of strangers: what is next, where reading failed, and numbers.
  *
- * A number is rounded once. With at most 53 bits of digits and a power of ten that a double holds exactly, one product or
- * quotient of the two is that rounding; the C library converts all others. */
+ * A number is rounded once. With at most 53 bits of digits and a power of ten that a double holds exactly, one product
+ * or quotient of the two is that rounding; the C library converts all others. */
 #include "base/text.h"
 
 #include <float.h>

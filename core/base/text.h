@@ -21,8 +21,8 @@ static inline bool tsr__text_take(tsr_text *in, char c) {
   in->at++;
   return true;
 }
-/* Fails with TSR_MISMATCH where reading is, or because the text ends early. The message quotes nothing of the text, which
- * may hold secrets. */
+/* Fails with TSR_MISMATCH where reading is, or because the text ends early. The message quotes nothing of the text,
+ * which may hold secrets. */
 int tsr__text_fail(const tsr_text *in, const char *expected, tsr_error *error);
 /* Reads a number, rounded as C rounds it, with a point in every locale. */
 int tsr__text_number(tsr_text *in, double *value, tsr_error *error);

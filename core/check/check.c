@@ -87,9 +87,9 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
   return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
 }
 
-/* Checks what needs the array at `path` open: the arrays of all labels, the order of their values, and CHECK constraints.
- * Arguments and errors as for tsr_array_check; the files of findings are relative to the labelled array. Does nothing if
- * the array cannot be opened.
+/* Checks what needs the array at `path` open: the arrays of all labels, the order of their values, and CHECK
+ * constraints. Arguments and errors as for tsr_array_check; the files of findings are relative to the labelled array.
+ * Does nothing if the array cannot be opened.
  */
 static int check_opened(tsr_environment *environment, const char *path, const tsr_check_options *options,
                         tsr_check_report report, void *argument, tsr_error *error) {

@@ -1,5 +1,5 @@
-/* constraints.c: warns of CHECK constraints that committed cells break: TileDB and older versions of this library do not
- * test what they write, and a constraint may have been added without a look at the cells. */
+/* constraints.c: warns of CHECK constraints that committed cells break: TileDB and older versions of this library do
+ * not test what they write, and a constraint may have been added without a look at the cells. */
 #include "check/check.h"
 
 #include <stdio.h>

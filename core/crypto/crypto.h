@@ -22,8 +22,8 @@ int tsr__hmac_sha256(const void *key, uint64_t key_size, const void *bytes, uint
 
 #define TSR_RSA_MAX 1024 /* bytes of an RSA signature: of a key of 8192 bits */
 
-/* Signs `size` bytes with RSA and SHA-256 (PKCS #1 v1.5, "RS256"). `pem`: the private key, NUL-terminated. *signature_size
- * is set to the number of bytes. Errors: TSR_DENIED if the key cannot be used. */
+/* Signs `size` bytes with RSA and SHA-256 (PKCS #1 v1.5, "RS256"). `pem`: the private key, NUL-terminated.
+ * *signature_size is set to the number of bytes. Errors: TSR_DENIED if the key cannot be used. */
 int tsr__rs256(const char *pem, const void *bytes, uint64_t size, uint8_t signature[TSR_RSA_MAX],
                size_t *signature_size, tsr_error *error);
 

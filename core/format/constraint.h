@@ -10,10 +10,10 @@
 #define TSR_CONSTRAINT_TEXT 4096 /* most bytes of a text */
 #define TSR_CONSTRAINTS_MAX 64 /* in one array */
 
-/* Parses the condition of a CHECK over the fields of a schema, whose enumerations are loaded. The text may be anybody's:
- * it is not SQL for SQLite, but for this parser alone, which knows the operators and functions that the engine evaluates
- * as SQLite does. The expression lives in the arena, and borrows the schema. TSR_ERROR: the text is no such condition.
- * The types of its operands are not checked (tsr_expression_types). */
+/* Parses the condition of a CHECK over the fields of a schema, whose enumerations are loaded. The text may be
+ * anybody's: it is not SQL for SQLite, but for this parser alone, which knows the operators and functions that the
+ * engine evaluates as SQLite does. The expression lives in the arena, and borrows the schema. TSR_ERROR: the text is no
+ * such condition. The types of its operands are not checked (tsr_expression_types). */
 int tsr__constraint_parse(const tsr_schema *schema, const char *text, uint64_t size, tsr_arena *arena,
                           tsr_expression *expression, tsr_error *error);
 

@@ -77,8 +77,8 @@ bool tsr__tile_divides(const tsr_tile_format *format);
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
 
-/* Takes `count` decoded cells of a tile from cell `first` on. `values` and `validity`, a byte for each cell or NULL, are
- * borrowed for the call. */
+/* Takes `count` decoded cells of a tile from cell `first` on. `values` and `validity`, a byte for each cell or NULL,
+ * are borrowed for the call. */
 typedef int (*tsr_tile_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values,
                              const uint8_t *validity, tsr_error *error);
 

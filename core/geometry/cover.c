@@ -2,17 +2,17 @@
  *
  * Rows of cells are swept one after the other. A side that crosses a cell adds its height in the cell, with the sign of
  * its direction, to all cells right of it, and to the cell itself the part of that height's area that lies right of the
- * side: a *crossing*. The sum of the crossings of a ring up to a cell is the area of the cell that the ring winds around,
- * counted as often as it winds. In a cell that no side enters, the sum is a whole number, the winding number, and is
- * rounded to it: so errors of rounding end there. Only cells that sides enter cost time. Rings are summed apart, as they
- * are not added but joined and subtracted; the state of each between its crossings is its winding number.
+ * side: a *crossing*. The sum of the crossings of a ring up to a cell is the area of the cell that the ring winds
+ * around, counted as often as it winds. In a cell that no side enters, the sum is a whole number, the winding number,
+ * and is rounded to it: so errors of rounding end there. Only cells that sides enter cost time. Rings are summed apart,
+ * as they are not added but joined and subtracted; the state of each between its crossings is its winding number.
  *
  * The rule TOUCHED reads the same crossings; CENTRE has crossings of its own, on the line through the centres of a row,
  * that count for whole cells.
  *
- * Positions are computed as distances from the nearer end of a side, and from the edges of a cell, so that neither large
- * coordinates nor long sides make them less precise. Sides are always followed upward, so that polygons which share a
- * side cut it at the same places.
+ * Positions are computed as distances from the nearer end of a side, and from the edges of a cell, so that neither
+ * large coordinates nor long sides make them less precise. Sides are always followed upward, so that polygons which
+ * share a side cut it at the same places.
  *
  * Sections: sides, crossings, a row, runs. */
 #include <math.h>
@@ -221,7 +221,8 @@ static double place_share(cover_place place, double low, double high) {
   return clamp(((place.base - low) + place.offset) / (high - low), 0, 1);
 }
 
-/* The part of a side that is in the row, from left to right: its ends, and how high they are in the row, from 0 to 1. */
+/* The part of a side that is in the row, from left to right: its ends, and how high they are in the row, from 0 to
+ * 1. */
 typedef struct cover_stretch {
   cover_place x[2];
   double y[2];
@@ -241,7 +242,8 @@ static cover_stretch side_stretch(const tsr_cover *c, const cover_side *side) {
   return (cover_stretch){{s.x[1], s.x[0]}, {s.y[1], s.y[0]}};
 }
 
-/* Returns how high a stretch is at a vertical edge that it crosses, from 0 to 1, and between `from` and its right end. */
+/* Returns how high a stretch is at a vertical edge that it crosses, from 0 to 1, and between `from` and its right
+ * end. */
 static double stretch_at(const tsr_cover *c, const cover_side *side, const cover_stretch *s, double edge, double from) {
   const double y = place_share(side_at(side->y, side->x, edge), c->low, c->high);
   return clamp(y, fmin(from, s->y[1]), fmax(from, s->y[1]));
@@ -314,8 +316,8 @@ static int run_add(tsr_cover *c, uint64_t from, uint64_t to, double coverage, ts
   return TSR_OK;
 }
 
-/* Takes the crossings of a ring in one cell, from number `at` on, and returns the number after them. *share: how much of
- * the cell the ring covers; *inside: a side enters its interior. */
+/* Takes the crossings of a ring in one cell, from number `at` on, and returns the number after them. *share: how much
+ * of the cell the ring covers; *inside: a side enters its interior. */
 static uint64_t ring_take(tsr_cover *c, uint64_t at, double *share, bool *inside) {
   const uint64_t cell = c->places[at].key;
   cover_ring *ring = &c->rings[c->crossings[c->places[at].cell].ring];
@@ -339,8 +341,8 @@ static uint64_t ring_take(tsr_cover *c, uint64_t at, double *share, bool *inside
   return at;
 }
 
-/* Takes the crossings of a part in one cell, from number `at` on, and returns the number after them. *share: how much of
- * the cell the part covers. */
+/* Takes the crossings of a part in one cell, from number `at` on, and returns the number after them. *share: how much
+ * of the cell the part covers. */
 static uint64_t part_take(tsr_cover *c, uint64_t at, double *share) {
   const uint64_t cell = c->places[at].key;
   const uint64_t number = c->rings[c->crossings[c->places[at].cell].ring].part;

@@ -29,9 +29,9 @@ struct tsr_geometry {
   uint64_t part_count;
 };
 
-/* The readers call these in the order of the text: tsr__geometry_point for each point, tsr__geometry_ring after the last
- * point of a ring, tsr__geometry_part after the last ring of a polygon. TSR_MISMATCH: a coordinate that is not finite, a
- * ring of fewer than three points. */
+/* The readers call these in the order of the text: tsr__geometry_point for each point, tsr__geometry_ring after the
+ * last point of a ring, tsr__geometry_part after the last ring of a polygon. TSR_MISMATCH: a coordinate that is not
+ * finite, a ring of fewer than three points. */
 int tsr__geometry_point(tsr_geometry *g, double x, double y, tsr_error *error);
 int tsr__geometry_ring(tsr_geometry *g, tsr_error *error);
 void tsr__geometry_part(tsr_geometry *g);
@@ -50,8 +50,8 @@ int tsr__wkb_read(tsr_geometry *g, const uint8_t *bytes, uint64_t size, tsr_erro
 
 /* ---- Axes -------------------------------------------------------------------------------------------------------- */
 
-/* Cells are numbered along rising values, from 0. Edge i is the low end of cell i, edge `count` the high end of the last
- * one. */
+/* Cells are numbered along rising values, from 0. Edge i is the low end of cell i, edge `count` the high end of the
+ * last one. */
 struct tsr_grid_axis {
   tsr_memory memory;
   uint64_t count;
@@ -66,7 +66,8 @@ struct tsr_grid_axis {
 
 static inline double tsr__axis_edge(const tsr_grid_axis *axis, uint64_t i) {
   if (axis->edges) return axis->edges[i];
-  /* From the end at which the first coordinate is, so that a falling axis has the edges that its origin and step say. */
+  /* From the end at which the first coordinate is, so that a falling axis has the edges that its origin and step
+   * say. */
   return axis->falls ? axis->origin - axis->step * (double)(axis->count - i) : axis->origin + axis->step * (double)i;
 }
 static inline double tsr__axis_centre(const tsr_grid_axis *axis, uint64_t i) {
@@ -78,8 +79,8 @@ static inline int64_t tsr__axis_coordinate(const tsr_grid_axis *axis, uint64_t i
   if (axis->coordinates) return axis->coordinates[i];
   return (int64_t)((uint64_t)axis->first + (axis->falls ? axis->count - 1 - i : i));
 }
-/* Returns the cell that has `value` in [edge, next edge): 0 if it lies below all, `count` if it lies at the last edge or
- * above. */
+/* Returns the cell that has `value` in [edge, next edge): 0 if it lies below all, `count` if it lies at the last edge
+ * or above. */
 uint64_t tsr__axis_cell(const tsr_grid_axis *axis, double value);
 /* Returns the first cell whose centre is not below `value`; `count` if there is none. */
 uint64_t tsr__axis_centre_from(const tsr_grid_axis *axis, double value);

@@ -1,9 +1,9 @@
 /* web.c: the sides of an XYZ tile of Web Mercator: which cells of an axis each row or column of pixels shows.
  *
  * Mercator keeps axes apart: the columns of a tile divide longitudes, its rows latitudes. So each side is computed by
- * itself. Each pixel has the cells whose centres it contains, or, if there is none, the cell around its own centre. Such
- * a cell can also be in another pixel by its centre. So it has a place of its own, and the other cells of a pixel have
- * one together.
+ * itself. Each pixel has the cells whose centres it contains, or, if there is none, the cell around its own centre.
+ * Such a cell can also be in another pixel by its centre. So it has a place of its own, and the other cells of a pixel
+ * have one together.
  *
  * Sections: degrees, coarser axes, which cells a pixel has, places. */
 #include <math.h>

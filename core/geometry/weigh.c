@@ -7,8 +7,8 @@
 /* Steps between centres are equal if they differ by less than this share: labels are rounded numbers. */
 #define EVEN 0.01
 
-/* The weights of four neighbours by cubic convolution with a = -0.5, at a share 0 to 1 of the way from the second to the
- * third. */
+/* The weights of four neighbours by cubic convolution with a = -0.5, at a share 0 to 1 of the way from the second to
+ * the third. */
 static void cubic_weights(double t, double weights[TSR_WEIGHTS_MAX]) {
   const double a = -0.5, u = 1 - t;
   weights[0] = ((a * u) * u) * t;

@@ -2,9 +2,9 @@
  *
  * The coordinates of a row are turned into a key of 16 bytes, which goes into a hash table; a row whose key is in the
  * table already is a duplicate. The key is the coordinates themselves if they fit, otherwise the beginning of their
- * SHA-256. The keys are in the table itself, not in a list with a hash index (hash.h), so that a row costs one access to
- * memory that no cache holds, and not two. If the keys of all rows would take more than a quarter of the budget, they are partitioned by a hash, with
- * one pass over the rows for each partition.
+ * SHA-256. The keys are in the table itself, not in a list with a hash index (hash.h), so that a row costs one access
+ * to memory that no cache holds, and not two. If the keys of all rows would take more than a quarter of the budget,
+ * they are partitioned by a hash, with one pass over the rows for each partition.
  */
 #include <string.h>
 

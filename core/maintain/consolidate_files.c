@@ -496,8 +496,8 @@ typedef struct footers {
   uint64_t start, end; /* times of the fragments */
 } footers;
 
-/* Collects the names of the fragments that are not published yet. A .meta must not name them: recovery takes every name in
- * one for published. */
+/* Collects the names of the fragments that are not published yet. A .meta must not name them: recovery takes every name
+ * in one for published. */
 static int find_unpublished(const tsr_array *array, tsr_map *names, tsr_error *error) {
   const tsr_commit_listing *listing = array->log.listing;
   if (!listing->prepared.counted) return TSR_OK;

@@ -493,8 +493,8 @@ static int publish_late(tsr_array *array, const tsr_prepared_marker *prepared, c
  *   4. Before undoing: is it certain that the writer is dead? If the marker says "locked" but locks cannot be tested,
  *      it stays.
  *
- * A marker for which a question has no answer is left as it is. tsr_array_drop_orphans does the same for databases that are
- * gone; there the marker's age decides instead of the database. */
+ * A marker for which a question has no answer is left as it is. tsr_array_drop_orphans does the same for databases that
+ * are gone; there the marker's age decides instead of the database. */
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
 

@@ -184,8 +184,8 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
 }
 
 /* Writes a file ".NAME" + suffix into the directory of commits, where readers ignore it. Its content is durable, its
- * name once the directory is synced. `staged` is set before the file is created, so that tsr__replacement_end removes it
- * in any case. */
+ * name once the directory is synced. `staged` is set before the file is created, so that tsr__replacement_end removes
+ * it in any case. */
 static int replace_stage(const tsr_replacement *r, const char *name, const char *suffix, const tsr_buffer *bytes,
                          char staged[160], tsr_error *error) {
   tsr_store *store = r->array->store;

@@ -16,8 +16,9 @@
  * there spans its time. So each sync leaves a record in the copy, `.synced_HASH`, with the names that both sides had;
  * HASH is that of the source's identity. All other commits count as the copy's own.
  *
- * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that spans this time
- * stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer apart.
+ * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that
+ * spans this time stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer
+ * apart.
  *
  * An array has a pair of sides, and so has each of its dimension labels. All pairs are compared before anything is
  * changed.

@@ -168,8 +168,9 @@ typedef struct tsr_point_column { /* the coordinates of a tile in one dimension,
 } tsr_point_column;
 
 /* Finds a cell of a tile by binary search in the global order of a row-major or column-major array. `columns`: those of
- * all dimensions in which the cells differ, in the order of the dimensions, at most TSR_JOINT_MAX. Sets *cell, below `cells`, and returns true;
- * false if there is none where it belongs, so that a tile whose cells are in another order must be searched whole. */
+ * all dimensions in which the cells differ, in the order of the dimensions, at most TSR_JOINT_MAX. Sets *cell, below
+ * `cells`, and returns true; false if there is none where it belongs, so that a tile whose cells are in another order
+ * must be searched whole. */
 bool tsr__global_order_find(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count, uint64_t cells,
                             uint32_t *cell);
 

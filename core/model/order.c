@@ -66,8 +66,8 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
 
 /* ---- Finding a cell ---------------------------------------------------------------------------------------------- */
 
-/* A coordinate that is looked for. A search compares it with many cells, so what follows from it alone is computed once:
- * of integers, the space tile is an interval of distances from the domain's low end. */
+/* A coordinate that is looked for. A search compares it with many cells, so what follows from it alone is computed
+ * once: of integers, the space tile is an interval of distances from the domain's low end. */
 typedef struct sought_coordinate {
   const tsr_point_column *column;
   const tsr_field *dimension;

@@ -7,8 +7,8 @@
  *
  * In a dense tile blocks come again with the same numbers, if a dimension without a range is slower than those with
  * one: the next step of time. The distance is the period. Parts keep the pairs of some blocks as patterns, for blocks
- * at the same place of the period. These pairs are sorted by a key of their rows, so that cells of one group follow each
- * other, in their order.
+ * at the same place of the period. These pairs are sorted by a key of their rows, so that cells of one group follow
+ * each other, in their order.
  *
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
@@ -474,8 +474,8 @@ static int pairs_flush(query_part *part, const query_rows *block, pairs_add add,
   return pairs_add_all(part, add, error);
 }
 
-/* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by` if
- * it has a single number. */
+/* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by`
+ * if it has a single number. */
 static bool row_meets(const query_part *part, uint32_t row, uint32_t cell) {
   const query_boxes *boxes = &part->run->boxes;
   for (uint32_t r = 0; r < boxes->given->range_count; r++) {

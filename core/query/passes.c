@@ -30,8 +30,8 @@ void tsr__frames_cut(const tsr_window_frame *frames, uint64_t count, int64_t *cu
 }
 
 /* ---- Kinds of aggregates ----------------------------------------------------------------------------------------- */
-/* `extend` adds one cell to a partial aggregate, `merge` another partial aggregate, for `n` lanes. The output may be the
- * first input. */
+/* `extend` adds one cell to a partial aggregate, `merge` another partial aggregate, for `n` lanes. The output may be
+ * the first input. */
 
 #define LANES 256u
 

@@ -70,8 +70,9 @@ typedef struct tsr_offsets {
   const tsr_window_kernel *kernel; /* in the order in which its cells are added */
 } tsr_offsets;
 
-/* Runs a pass over the cells at offsets: first and last are ignored. `argument` is the type of pass->values, NULL: there
- * are none; pass->type is that of their products with the weights. Results do not depend on the number of threads. */
+/* Runs a pass over the cells at offsets: first and last are ignored. `argument` is the type of pass->values, NULL:
+ * there are none; pass->type is that of their products with the weights. Results do not depend on the number of
+ * threads. */
 int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
                       tsr_memory *memory, tsr_error *error);
 

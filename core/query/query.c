@@ -532,7 +532,8 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
 }
 
 /* Adds the coordinates to the expressions: they break ties between rows with equal extremes. Those of datetimes are the
- * stored integers, which sort alike: an instant out of the range of SQL's text is no error here, since none is shown. */
+ * stored integers, which sort alike: an instant out of the range of SQL's text is no error here, since none is
+ * shown. */
 static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   const uint32_t count = run->schema->dimension_count;
   tsr_node *nodes;

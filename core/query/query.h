@@ -50,8 +50,8 @@ typedef struct query_extremes { /* all such aggregates of a query */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
 
-/* `known` has the measures of a tile of one group, all of whose cells count. Returns true if the row of an extreme may be
- * in it, so that it must be read, and notes that it will be. */
+/* `known` has the measures of a tile of one group, all of whose cells count. Returns true if the row of an extreme may
+ * be in it, so that it must be read, and notes that it will be. */
 bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64_t *record);
 
 /* Merges a record of a part into a record of the query. */
@@ -306,8 +306,9 @@ int tsr__query_pair(query_part *part, const query_rows *block,
                     int (*add)(query_part *part, const query_rows *rows, tsr_error *error), tsr_error *error);
 
 /* ---- windows.c: results of windows, unit by unit ------------------------------------------------------------------ */
-/* A unit is a box of cells that fits into memory. Before the query reads its cells, another query reads the arguments of
- * the windows in the unit and in what their frames reach around it, into dense arrays; passes.c makes the results. */
+/* A unit is a box of cells that fits into memory. Before the query reads its cells, another query reads the arguments
+ * of the windows in the unit and in what their frames reach around it, into dense arrays; passes.c makes the
+ * results. */
 
 typedef struct query_operand query_operand;
 typedef struct window_result window_result;

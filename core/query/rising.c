@@ -2,9 +2,9 @@
  * is one group, and statistics can answer for it.
  *
  * Such a key is made of one integer dimension, constants, and operations that never make a greater value from a lesser
- * one: sums, differences and products with constants, quotients by constants above 0, roundings. Rounding of reals keeps
- * that order, too. The values at the ends are those that kernels.c computes for cells; where they would overflow, the
- * cells are read.
+ * one: sums, differences and products with constants, quotients by constants above 0, roundings. Rounding of reals
+ * keeps that order, too. The values at the ends are those that kernels.c computes for cells; where they would overflow,
+ * the cells are read.
  *
  * Sections: which expressions rise, values at a coordinate. */
 #include <math.h>
@@ -32,8 +32,8 @@ static bool rising_dimension(const tsr_schema *schema, uint32_t field) {
   return (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) && schema->fields[field].datatype != TSR_UINT64;
 }
 
-/* Returns true if node n does not fall as the dimension rises. varies[m] says of each earlier node whether it depends on
- * the dimension. */
+/* Returns true if node n does not fall as the dimension rises. varies[m] says of each earlier node whether it depends
+ * on the dimension. */
 static bool rising_node(const tsr_expression *expression, uint32_t n, bool *varies) {
   const tsr_node *node = &expression->nodes[n];
   const uint32_t a = node->operand_count > 0 ? node->operands[0] : 0,

@@ -1,9 +1,9 @@
 /* code_bounds.c: proves that all codes of an enumerated attribute have a label, by the fragments' own statistics.
  *
- * A code without a label reads as NULL, even if the attribute is not nullable: SOMA writes -1 for "no value". Hosts that
- * must know beforehand whether a column can show NULL ask here. Codes are integers, and the greatest one of a fragment
- * is its maximum; a negative minimum means that some code has no label. Fragments that say nothing (before format
- * version 12, or lossy filters) prove nothing.
+ * A code without a label reads as NULL, even if the attribute is not nullable: SOMA writes -1 for "no value". Hosts
+ * that must know beforehand whether a column can show NULL ask here. Codes are integers, and the greatest one of a
+ * fragment is its maximum; a negative minimum means that some code has no label. Fragments that say nothing (before
+ * format version 12, or lossy filters) prove nothing.
  */
 #include "array/array.h"
 #include "base/arithmetic.h"

@@ -1,8 +1,8 @@
 /* dropped.c: which tiles may have cells that delete conditions have dropped, for snapshots that show these cells.
  *
- * A tile is kept if, by the MBR alone, one of the snapshot's conditions may delete a cell in it. Attributes and times do
- * not count: a newer version of such a cell, which hides it, has the same coordinates, so its tile is kept, too, and the
- * version merge decides as ever. What the transaction has deleted is known by row, and its own cells are few.
+ * A tile is kept if, by the MBR alone, one of the snapshot's conditions may delete a cell in it. Attributes and times
+ * do not count: a newer version of such a cell, which hides it, has the same coordinates, so its tile is kept, too, and
+ * the version merge decides as ever. What the transaction has deleted is known by row, and its own cells are few.
  *
  * A condition is stored negated (format/condition.h): it deletes the cells for which it is false.
  */

@@ -1,9 +1,9 @@
 /* gaps.c: the cells of a dense array that no commit has written, as boxes.
  *
- * The boxes of the fragments are cut out of the box that is asked for, the largest first, so that few parts come and go;
- * what remains is joined until no two boxes form one. With `by`, all of that happens on one dimension: a coordinate
- * drops out if any box has a cell there. Only metadata is read, but of sparse fragments in dense arrays (format versions
- * up to 10) the coordinates. */
+ * The boxes of the fragments are cut out of the box that is asked for, the largest first, so that few parts come and
+ * go; what remains is joined until no two boxes form one. With `by`, all of that happens on one dimension: a coordinate
+ * drops out if any box has a cell there. Only metadata is read, but of sparse fragments in dense arrays (format
+ * versions up to 10) the coordinates. */
 #include <string.h>
 
 #include "array/array.h"
@@ -76,8 +76,8 @@ static int cut_cells(gaps_result *g, const uint8_t *const *values, uint64_t coun
   return count > 0 ? cut(g, low, high, error) : TSR_OK;
 }
 
-/* Cuts out the cells of a sparse fragment. Before format version 5 one slot holds the coordinates of all dimensions, one
- * dimension after the other. */
+/* Cuts out the cells of a sparse fragment. Before format version 5 one slot holds the coordinates of all dimensions,
+ * one dimension after the other. */
 static int cut_sparse(gaps_result *g, const tsr_snapshot_fragment *item, unsigned threads, tsr_error *error) {
   tsr_array *array = g->snapshot->array;
   const bool apart = layout_has_dimension_files(item->fragment->metadata.version);

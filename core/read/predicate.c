@@ -253,8 +253,8 @@ int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *
 /* A tile of several columns: those that the predicates read are decoded first. Where no cell of a chunk can satisfy the
  * predicates, that chunk of the other columns is not decoded.
  *
- * Whoever reads consecutive cells that are not tested may take up to TSR_NEEDED_CELLS of them at a time. If one of these
- * may pass, all are read, so the blocks beside one with such a cell are needed, too.
+ * Whoever reads consecutive cells that are not tested may take up to TSR_NEEDED_CELLS of them at a time. If one of
+ * these may pass, all are read, so the blocks beside one with such a cell are needed, too.
  */
 
 #define MARK_FIRST  128u /* cells of a block that are tested first: often one of them passes */

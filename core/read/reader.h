@@ -14,8 +14,8 @@
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
  * - row_block.c: rows of many batches, copied
  *
- * block.c, code_bounds.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call them (tessera.h,
- * tessera_host.h).
+ * block.c, code_bounds.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call them
+ * (tessera.h, tessera_host.h).
  *
  * Boxes and spans are inclusive at both ends. An ordinal counts the values of a dimension from the start of its domain.
  */
@@ -128,8 +128,8 @@ bool tsr__any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t
 /* Returns true if the transaction may have removed rows of a committed tile. */
 bool tsr__removes_some(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile);
 
-/* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
- * conditions have dropped. Returns the new end. */
+/* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the
+ * snapshot's conditions have dropped. Returns the new end. */
 uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
                             uint64_t end);
 
@@ -378,12 +378,12 @@ int tsr__predicates_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t
 /* Returns 1 if some cell of the pinned tile satisfies all predicates, else 0; < 0: error. */
 int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
-/* Returns true if it is worth marking the pinned tile: some requested field that no predicate reads is not in memory, and
- * marks have spared something before. */
+/* Returns true if it is worth marking the pinned tile: some requested field that no predicate reads is not in memory,
+ * and marks have spared something before. */
 bool tsr__predicates_may_mark(tsr_reader *reader, const tsr_pinned_tile *pinned);
 
-/* Marks what is needed of pinned tiles (tsr_pinned_tile.needed), on several threads. The fields that the predicates read
- * are loaded. */
+/* Marks what is needed of pinned tiles (tsr_pinned_tile.needed), on several threads. The fields that the predicates
+ * read are loaded. */
 int tsr__predicates_mark(tsr_reader *reader, tsr_pinned_tile *const *tiles, uint64_t count, tsr_error *error);
 
 /* Returns true if some cell of a marked tile may satisfy the predicates. */
@@ -454,8 +454,8 @@ typedef struct tsr_batch_iterator { /* makes the batches of a started reader */
   /* May be NULL. Returns the subtile of a dense tile that the batch's indices refer to; NULL if they refer to cells of
    * a sparse fragment's tile. */
   const struct tsr_subtile *(*subtile)(struct tsr_batch_iterator *iterator);
-  /* May be NULL. Returns tsr_pinned_tile.needed of the batch's tile, which may be NULL, and sets *origin to the number in
-   * the tile of the cell with index 0. */
+  /* May be NULL. Returns tsr_pinned_tile.needed of the batch's tile, which may be NULL, and sets *origin to the number
+   * in the tile of the cell with index 0. */
   const uint8_t *(*needed)(struct tsr_batch_iterator *iterator, uint64_t *origin);
 } tsr_batch_iterator;
 
@@ -746,8 +746,8 @@ typedef struct tsr_place_tile { /* a tile in which cells are sought */
   bool unique; /* one cell for each place, in the array's order */
 } tsr_place_tile;
 
-/* Writes the indices of the cells that are at places of the window to `cells`, ascending, and returns their number. There
- * is room for all cells of the tile. */
+/* Writes the indices of the cells that are at places of the window to `cells`, ascending, and returns their number.
+ * There is room for all cells of the tile. */
 uint64_t tsr__place_window_cells(const tsr_place_window *window, const tsr_schema *schema, const tsr_place_tile *tile,
                                  uint32_t *cells);
 

@@ -484,8 +484,8 @@ static bool add_value(const tsr_field *dimension, const tsr_rtree *rtree, uint64
   return true;
 }
 
-/* Adds the values within a side of a tile's MBR for which a node is false, if it says "not in this set" of the dimension;
- * else returns false. */
+/* Adds the values within a side of a tile's MBR for which a node is false, if it says "not in this set" of the
+ * dimension; else returns false. */
 static bool list_values(const tsr_condition_node *node, const tsr_field *dimension, const tsr_rtree *rtree,
                         uint64_t side, value_list *list) {
   if (node->expression) {
@@ -507,9 +507,9 @@ static bool list_values(const tsr_condition_node *node, const tsr_field *dimensi
   return true;
 }
 
-/* Lists for each dimension the values at which a condition's child is false, if these are the cells of some places only:
- * an OR that says of each dimension "not in this set", or the one of them if there is one. Returns the number of places
- * within the tile's MBR, or -1. */
+/* Lists for each dimension the values at which a condition's child is false, if these are the cells of some places
+ * only: an OR that says of each dimension "not in this set", or the one of them if there is one. Returns the number of
+ * places within the tile's MBR, or -1. */
 static int64_t list_places(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
                            value_list *lists) {
   const tsr_schema *schema = it->reader->snapshot->schema;
@@ -596,9 +596,9 @@ static bool choose_places(const sparse_iterator *it, const tsr_sparse_tile *tile
   return places >= 0;
 }
 
-/* Chooses the cells that a condition's children delete at single places, and leaves the other children in the condition.
- * Deletes of single cells come as many children; evaluating each compares it with all cells of the tile. Returns 0
- * if none is left, else 1. */
+/* Chooses the cells that a condition's children delete at single places, and leaves the other children in the
+ * condition. Deletes of single cells come as many children; evaluating each compares it with all cells of the tile.
+ * Returns 0 if none is left, else 1. */
 static int choose_single_cells(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_condition *narrowed,
                                uint8_t *chosen, tsr_error *error) {
   tsr_arena *arena = &it->reader->window.arena;

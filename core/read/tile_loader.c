@@ -100,8 +100,8 @@ static uint64_t needed_cells(const tsr_tile_request *request) {
   return sum;
 }
 
-/* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding in
- * full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
+/* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding
+ * in full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
 static bool may_decode_part(const tsr_load *load, const tsr_tile_request *request, uint64_t cells) {
   if (request->partly == 0 || request->end == 0) return true;
   return reads_small(load->array->store) && tsr__add_sat(request->partly, needed_cells(request)) <= cells / PARTLY_PART;
@@ -145,8 +145,8 @@ static int find_stored(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Prepares a fetch: decides whether its tile is decoded in full, in part or for a sink, and charges the memory that this
- * takes. */
+/* Prepares a fetch: decides whether its tile is decoded in full, in part or for a sink, and charges the memory that
+ * this takes. */
 static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   TSR_TRY(find_stored(load, fetch, error));
   const tsr_slot *slot = &fetch->request->fragment->metadata.slots[fetch->request->slot];

@@ -6,8 +6,8 @@
  * of the two sides come in different orders: a table has the row of each place in the box. A batch with few cells, or
  * whose box has many others, is passed on as it is: then looking up its cells one by one costs less.
  *
- * What merges have written may be hidden by what is newer: then the values to be compared are not those of the batch, but
- * of a later state, which is read in the batch's box, too.
+ * What merges have written may be hidden by what is newer: then the values to be compared are not those of the batch,
+ * but of a later state, which is read in the batch's box, too.
  *
  * Cells that one fragment has written for both states are the same, and are not read.
  *
@@ -121,7 +121,8 @@ static bool find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_c
   return box->places <= UNCHANGED_BOX_MAX;
 }
 
-/* Sets the places of the rows from..from+count-1 of a batch, which are within the box; count is at most TSR_KEYS_MAX. */
+/* Sets the places of the rows from..from+count-1 of a batch, which are within the box; count is at most
+ * TSR_KEYS_MAX. */
 static void find_places(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
                         const batch_box *box, uint64_t from, uint64_t count, uint64_t *places) {
   uint64_t keys[TSR_KEYS_MAX];

@@ -1,6 +1,6 @@
-/* answer.h: what the XML answers of all object stores have in common: errors, and pages of listings. Answers are treated
- * as hostile, as files are: sizes, depth and counts are bounded; entities other than the five of XML and character
- * references are rejected, and so is a document type.
+/* answer.h: what the XML answers of all object stores have in common: errors, and pages of listings. Answers are
+ * treated as hostile, as files are: sizes, depth and counts are bounded; entities other than the five of XML and
+ * character references are rejected, and so is a document type.
  *
  * A function that reads one kind of answer returns TSR_OK with its result; 1 with *failure set if the answer is an
  * <Error> instead (which S3 may send even with status 200); TSR_CORRUPT if it is neither, with the byte position in the

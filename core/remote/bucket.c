@@ -1,9 +1,10 @@
 /* bucket.c: clients of buckets, and how their calls run.
  *
  * A call is a small state machine: it WAITS until its next request is due, the request is IN_FLIGHT, its response is
- * taken, and the verdict says what comes next (bucket.h), until the call has ENDED. The thread that called tsr__bucket_run
- * drives all its calls; the transfers run on the I/O thread of http.h. So retries, further pages and resumed downloads
- * happen only while a caller waits: a call that was started ahead makes no second request before tsr__bucket_finish.
+ * taken, and the verdict says what comes next (bucket.h), until the call has ENDED. The thread that called
+ * tsr__bucket_run drives all its calls; the transfers run on the I/O thread of http.h. So retries, further pages and
+ * resumed downloads happen only while a caller waits: a call that was started ahead makes no second request before
+ * tsr__bucket_finish.
  *
  * Order: clients; beginning and ending a call; its requests; driving calls; the proof of conditional writes.
  */

@@ -1,9 +1,9 @@
 /* bucket.h: a client for objects in buckets of S3 and of servers that speak its protocol, in containers of Azure Blob
  * Storage, and in buckets of Google Cloud Storage; this header calls all of them buckets. Nothing leaves the machine
- * before a scope has been declared for the bucket. A scope has the options for all keys below one prefix; a tsr_bucket is
- * a client of one bucket under one scope; a tsr_bucket_call is one operation on it. The client signs requests, retries
- * them, resumes responses that were cut short, and classifies what a server says. What differs between the servers is
- * in a tsr_dialect.
+ * before a scope has been declared for the bucket. A scope has the options for all keys below one prefix; a tsr_bucket
+ * is a client of one bucket under one scope; a tsr_bucket_call is one operation on it. The client signs requests,
+ * retries them, resumes responses that were cut short, and classifies what a server says. What differs between the
+ * servers is in a tsr_dialect.
  *
  * All functions are thread-safe unless their contract says otherwise.
  *
@@ -46,9 +46,9 @@ int tsr__bucket_scopes_open(tsr_memory *memory, tsr_bucket_scopes **scopes, tsr_
 /* Forgets all scopes. All clients must have been closed. NULL is allowed. */
 void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes);
 
-/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (also azure://, gcs://), replacing those declared for the
- * same text. Open clients continue with the new options. Sends nothing. Errors: TSR_ERROR for an invalid scope or option, with a
- * message that names it; TSR_PERM after tsr__bucket_scopes_confine. */
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (also azure://, gcs://), replacing those declared for
+ * the same text. Open clients continue with the new options. Sends nothing. Errors: TSR_ERROR for an invalid scope or
+ * option, with a message that names it; TSR_PERM after tsr__bucket_scopes_confine. */
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *scope, const tsr_scope_options *options,
                            tsr_error *error);
 
@@ -128,8 +128,8 @@ typedef struct tsr_bucket_object {
   bool is_prefix; /* a common prefix, in place of all keys that begin with `key` */
 } tsr_bucket_object;
 
-/* The beginning of the names of the objects with which tsr__bucket_prove tests the server. A process that is killed during
- * the test leaves one behind. */
+/* The beginning of the names of the objects with which tsr__bucket_prove tests the server. A process that is killed
+ * during the test leaves one behind. */
 #define TSR_BUCKET_PROOF ".tessera_proof_"
 
 /* The results of LIST and UPLOAD_LIST, sorted by key as bytes. `= {0}` with a memory is an empty one. */
@@ -220,15 +220,15 @@ int tsr__bucket_run(tsr_bucket *client, tsr_bucket_call *calls, uint64_t count, 
 /* Runs one call. */
 int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error);
 
-/* For reading ahead: tsr__bucket_start sends the first request of a call and returns. tsr__bucket_finish waits for the end of
- * the call, with the retries of tsr__bucket_run; tsr__bucket_cancel ends it without a result. Each started call must be
- * finished or cancelled exactly once. finish also reports a failed start. */
+/* For reading ahead: tsr__bucket_start sends the first request of a call and returns. tsr__bucket_finish waits for the
+ * end of the call, with the retries of tsr__bucket_run; tsr__bucket_cancel ends it without a result. Each started call
+ * must be finished or cancelled exactly once. finish also reports a failed start. */
 void tsr__bucket_start(tsr_bucket *client, tsr_bucket_call *call);
 int tsr__bucket_finish(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error);
 void tsr__bucket_cancel(tsr_bucket *client, tsr_bucket_call *call);
 
-/* Returns true if the request of a started call has its response, so that tsr__bucket_finish need not wait, unless the call
- * takes further requests. */
+/* Returns true if the request of a started call has its response, so that tsr__bucket_finish need not wait, unless the
+ * call takes further requests. */
 bool tsr__bucket_answered(const tsr_bucket_call *call);
 
 /* ---- dialect_s3.c, dialect_azure.c, dialect_gcs.c: what differs between the servers ---- */
@@ -489,8 +489,8 @@ const char *tsr__bucket_mark(tsr_bucket_state *state);
 int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error);
 int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error);
 
-/* Appends `before`, a secret, and a NUL byte that the size does not count. The buffer has the room already. printf would
- * leave a part of the secret on its stack. */
+/* Appends `before`, a secret, and a NUL byte that the size does not count. The buffer has the room already. printf
+ * would leave a part of the secret on its stack. */
 int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char *secret, tsr_error *error);
 
 /* Writes the value of the header Authorization that carries a token into an empty buffer. The caller wipes it. */

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define EARLY_MS 300000 /* keys are refreshed this long before they expire */
-/* Keys that are still valid are looked for again after this time: the last refresh failed, or brought keys that expire as soon. */
+/* Keys that are still valid are looked for again after this time: the last refresh failed, or brought keys that expire
+ * as soon. */
 #define PATIENCE_MS 30000
 
 bool tsr__provider_kind_of(const char *name, tsr_provider_kind *kind) {

@@ -26,7 +26,8 @@ typedef struct tsr_provider_options { /* all borrowed; copied by tsr__provider_o
 int tsr__provider_open(tsr_provider *provider, tsr_memory *memory, const tsr_provider_options *options,
                        tsr_error *error);
 
-/* Returns true if the options have secrets with which tokens are fetched: from a host, and with a file, that they name. */
+/* Returns true if the options have secrets with which tokens are fetched: from a host, and with a file, that they
+ * name. */
 bool tsr__provider_asks(const tsr_provider *provider);
 
 /* Wipes the keys. From now on tsr__credentials_get fails with TSR_PERM. Thread-safe. */

@@ -1,5 +1,5 @@
-/* credentials_azure.c: where the keys and tokens of Azure come from: the options, the environment, and the services that
- * hand out tokens to programs in Kubernetes, in App Service and in virtual machines. */
+/* credentials_azure.c: where the keys and tokens of Azure come from: the options, the environment, and the services
+ * that hand out tokens to programs in Kubernetes, in App Service and in virtual machines. */
 #include "remote/keys.h"
 
 #include <stdio.h>
@@ -50,8 +50,8 @@ static int keys_from_variables(tsr_provider *provider, tsr_credentials *credenti
 
 /* ---- Tokens by a secret or an assertion ------------------------------------------------------ */
 
-/* Asks the authority for a token. `name` and `value`: the field of the form that proves who asks, which is client_secret or
- * client_assertion. */
+/* Asks the authority for a token. `name` and `value`: the field of the form that proves who asks, which is
+ * client_secret or client_assertion. */
 static int ask_authority(tsr_provider *provider, const char *authority, const char *tenant, const char *client,
                          const char *name, const char *value, tsr_credentials *credentials, tsr_error *error) {
   char url[TSR_SERVICE_URL];

@@ -1,5 +1,5 @@
-/* credentials_gcs.c: where the tokens of Google come from: service accounts, which sign a request for a token (RFC 7523),
- * users of the command line tool, who have a refresh token, and the metadata server of an instance. */
+/* credentials_gcs.c: where the tokens of Google come from: service accounts, which sign a request for a token (RFC
+ * 7523), users of the command line tool, who have a refresh token, and the metadata server of an instance. */
 #include "remote/keys.h"
 
 #include <inttypes.h>

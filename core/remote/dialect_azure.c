@@ -24,7 +24,8 @@
 
 /* ---- What answers mean ----------------------------------------------------------------------- */
 
-/* Reads a field of a URL's query as a time: a date, or a date and a time. Returns INT64_MAX if it is missing or neither. */
+/* Reads a field of a URL's query as a time: a date, or a date and a time. Returns INT64_MAX if it is missing or
+ * neither. */
 static int64_t query_time(const char *url, const char *name) {
   const size_t length = strlen(name);
   char text[40];
@@ -324,7 +325,8 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
 
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
-/* Returns true for an address in place of a host's name: an emulator, which takes the name of the account from the path. */
+/* Returns true for an address in place of a host's name: an emulator, which takes the name of the account from the
+ * path. */
 static bool is_address(const char *host) {
   const size_t size = strcspn(host, ":");
   return *host == '[' || (size == 9 && memcmp(host, "localhost", 9) == 0) || strspn(host, "0123456789.") == size;

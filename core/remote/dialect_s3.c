@@ -240,7 +240,8 @@ int tsr__s3_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
 
 /* ---- Taking answers -------------------------------------------------------------------------- */
 
-/* Makes the id by which calls know an upload that the server has listed. Its mark is not known: it is written as zeros. */
+/* Makes the id by which calls know an upload that the server has listed. Its mark is not known: it is written as
+ * zeros. */
 static int listed_id(tsr_bucket_state *state, const char *id, const char **listed, tsr_error *error) {
   const size_t mark = state->scope->dialect->marks_uploads ? TSR_BUCKET_UPLOAD_MARK : 0, size = strlen(id) + 1;
   char *made;

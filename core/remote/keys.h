@@ -55,8 +55,8 @@ typedef struct tsr_credentials {
 
 typedef struct tsr_provider tsr_provider;
 
-/* Looks for keys in the places that the provider's kind allows. Returns TSR_OK with the keys; TSR_NOT_FOUND, with a short
- * reason, if no place is set up; or another code if one is set up but fails. No message contains a key. */
+/* Looks for keys in the places that the provider's kind allows. Returns TSR_OK with the keys; TSR_NOT_FOUND, with a
+ * short reason, if no place is set up; or another code if one is set up but fails. No message contains a key. */
 typedef int tsr_keys_find(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error);
 
 /* Several threads may use one provider. */
@@ -79,8 +79,8 @@ struct tsr_provider {
 
 tsr_keys_find tsr__keys_aws, tsr__keys_azure, tsr__keys_gcs;
 
-/* Writes the signed claim with which a service account asks for a token, and a NUL byte. `pem`: its private key; `now` in
- * seconds since 1970. */
+/* Writes the signed claim with which a service account asks for a token, and a NUL byte. `pem`: its private key; `now`
+ * in seconds since 1970. */
 int tsr__google_jwt(const char *email, const char *key_id, const char *uri, const char *pem, int64_t now,
                     tsr_buffer *jwt, tsr_error *error);
 
@@ -157,9 +157,9 @@ typedef struct tsr_json_member {
   tsr_text_part text; /* set if the member is a string or a number; without NUL characters */
 } tsr_json_member;
 
-/* Reads members of a JSON object, as far as they are strings or numbers. The text ends with a NUL byte, and is decoded in
- * place: each member that was found ends with a NUL byte, too. TSR_MISMATCH if the text is not an object; no message has
- * any of it. */
+/* Reads members of a JSON object, as far as they are strings or numbers. The text ends with a NUL byte, and is decoded
+ * in place: each member that was found ends with a NUL byte, too. TSR_MISMATCH if the text is not an object; no message
+ * has any of it. */
 int tsr__json_members(char *text, tsr_json_member *members, size_t count, tsr_error *error);
 
 /* Takes the answer of a service of tokens: access_token, and expires_in or expires_on in seconds. */

@@ -1,5 +1,5 @@
-/* s3_response.h: the XML answers of S3, and of Google's servers, which copy them. Each function reads exactly one kind of
- * answer, and extracts only what tessera uses; answer.h says what they return. */
+/* s3_response.h: the XML answers of S3, and of Google's servers, which copy them. Each function reads exactly one kind
+ * of answer, and extracts only what tessera uses; answer.h says what they return. */
 #ifndef TSR_REMOTE_S3_RESPONSE_H
 #define TSR_REMOTE_S3_RESPONSE_H
 

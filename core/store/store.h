@@ -394,8 +394,8 @@ bool tsr__path_is_link(const char *path);
 /* The name of the object with which one of several processes claims a prefix, to create an array or a group there. */
 #define TSR_BUCKET_CLAIM ".created"
 
-/* Returns true for the name of an object with which tsr__bucket_prove tests the server. Leftovers come from processes that
- * were killed during the test. */
+/* Returns true for the name of an object with which tsr__bucket_prove tests the server. Leftovers come from processes
+ * that were killed during the test. */
 static inline bool tsr__bucket_is_proof(const char *name) {
   return strncmp(name, TSR_BUCKET_PROOF, sizeof TSR_BUCKET_PROOF - 1) == 0;
 }

@@ -4,9 +4,9 @@
  * too much fails, and never the commit. Whatever the number of cells, a commit needs memory for one tile: a space tile
  * of a dense array, `capacity` cells of a sparse one. The tile is gathered, copied into the window of the fragment
  * writer and encoded there, so up to three copies are in memory. Cells of variable size are counted in a histogram of
- * sizes: no tile is larger than the same number of the largest cells. Removed rows become delete conditions all at once.
- * A commit may use TSR_COMMIT_BYTES beyond the budget, so that codecs and small tiles have room however small memory_mb
- * is. */
+ * sizes: no tile is larger than the same number of the largest cells. Removed rows become delete conditions all at
+ * once. A commit may use TSR_COMMIT_BYTES beyond the budget, so that codecs and small tiles have room however small
+ * memory_mb is. */
 #include "write/writer.h"
 
 #include <string.h>

@@ -39,8 +39,8 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error);
 
-/* Returns true if the next function can be called: the fragment is dense, its attributes have cells of a fixed size, and
- * a tile has cells enough. */
+/* Returns true if the next function can be called: the fragment is dense, its attributes have cells of a fixed size,
+ * and a tile has cells enough. */
 bool tsr__fragment_writer_takes_rows(const tsr_fragment_writer *writer);
 
 /* Appends the next tile of a dense fragment: the cells of all `rows` in turn, which add up to a tile. A row whose

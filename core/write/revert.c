@@ -5,8 +5,9 @@
  * in one state only, and what differs. Cells are compared by their bytes.
  *
  * Most reverts undo little of a large array. A cell is the same in both states if all fragments around it are the same,
- * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks, and of the tiles
- * in which deletes that one state lacks, or the transaction, may have removed cells ("Where the states may differ").
+ * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks, and of the
+ * tiles in which deletes that one state lacks, or the transaction, may have removed cells ("Where the states may
+ * differ").
  *
  * Changes are often scattered over all boxes. If few places have been touched between the two states, of a sparse array
  * the walk visits these, one by one, instead of the boxes ("Touched places").

@@ -89,8 +89,8 @@ typedef struct tsr_removed {
   uint64_t own; /* uncommitted rows among them */
   tsr_buffer rows; /* int64_t: rowids in the order of removal */
   tsr_buffered *coordinates; /* by dimension, of each row */
-  /* from rowids to positions in the log. A slot is stale, and ignored, if its position is past `count` or if another row
-   * is there */
+  /* from rowids to positions in the log. A slot is stale, and ignored, if its position is past `count` or if another
+   * row is there */
   tsr_hash_index index;
   uint64_t used; /* slots of `index` that are not free */
   int64_t low, high; /* around all rows that the log has ever had */
@@ -356,8 +356,8 @@ void tsr__commit_budget_lend(tsr_writer *writer, bool lend);
 
 /* ---- commit.c: prepares, publishes and withdraws the commit ------------------------------------------------------ */
 
-/* The functions are tsr_writer_prepare, tsr_writer_publish and tsr_writer_abandon of tessera.h, and tsr_writer_reopen of
- * tessera_host.h. */
+/* The functions are tsr_writer_prepare, tsr_writer_publish and tsr_writer_abandon of tessera.h, and tsr_writer_reopen
+ * of tessera_host.h. */
 
 typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_options, or set by recovery */
   char *owner, *owner_file; /* in the writer's arena; NULL: none */
@@ -459,8 +459,9 @@ int tsr__constraints_open(tsr_array *array, const tsr_schema *schema, tsr_memory
                           tsr_error *error);
 void tsr__constraints_close(tsr_constraint_set *set); /* NULL is allowed */
 
-/* Fails with TSR_CHECK if a cell breaks a constraint; the message names both. `changed`: one for each field; constraints
- * that read none of these fields are not tested; NULL: all are. TSR_ERROR: a constraint cannot be read or evaluated. */
+/* Fails with TSR_CHECK if a cell breaks a constraint; the message names both. `changed`: one for each field;
+ * constraints that read none of these fields are not tested; NULL: all are. TSR_ERROR: a constraint cannot be read or
+ * evaluated. */
 int tsr__constraints_test(tsr_constraint_set *set, const tsr_constraint_cells *cells, const bool *changed,
                           tsr_error *error);
 
@@ -576,8 +577,8 @@ static inline tsr_commit_fragment *tsr__commit_fragment_at(const tsr_commit_stat
   return (tsr_commit_fragment *)(void *)commit->fragments.data + index;
 }
 
-/* Writes the cells in memory and in runs as fragments: at most one fragment for a sparse array; one for each box that the
- * cells form for a dense array. Fragments that have been written stay in the list after an error. */
+/* Writes the cells in memory and in runs as fragments: at most one fragment for a sparse array; one for each box that
+ * the cells form for a dense array. Fragments that have been written stay in the list after an error. */
 int tsr__commit_fragments_write(tsr_writer *writer, tsr_error *error);
 
 /* Removes the fragments from number `from` on, with their files. */

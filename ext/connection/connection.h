@@ -66,8 +66,8 @@ typedef struct tsx_tables { /* connected tables */
 typedef struct tsx_database_arrays { /* arrays in the database */
   tsx_tree *trees; /* open trees (store_tables.c) */
   /* Incremented when a file that was found may be gone, or its id may be another file's: when a blob is closed, which
-   * may end the read transaction, and when this connection adds, removes or renames a file, takes a savepoint back, or forgets a
-   * table. */
+   * may end the read transaction, and when this connection adds, removes or renames a file, takes a savepoint back, or
+   * forgets a table. */
   uint64_t epoch;
   unsigned holders; /* while not 0, blobs stay open between reads although no statement runs (tsx_store_hold) */
   const struct tsx_database_source *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */

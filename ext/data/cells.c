@@ -2,8 +2,8 @@
  *
  * SQLite runs the statement up to its first row. If its text is SELECT with columns of one table and nothing else, and
  * the scan of a tessera_query has just begun that gives this table's rows, then the rows that SQLite would ask for are
- * those of the scan's run, in this order. They are taken from it: numbers of a whole block at once, all other values one
- * by one, as create.c sets those of a row.
+ * those of the scan's run, in this order. They are taken from it: numbers of a whole block at once, all other values
+ * one by one, as create.c sets those of a row.
  *
  * Sections: the statement, columns, rows. */
 #include "data/data.h"

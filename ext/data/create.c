@@ -65,7 +65,8 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *c
   return bound == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(bound), "%s", sqlite3_errmsg(db));
 }
 
-/* Finds the tessera table of which a result column is a plain column or label, and sets *column; else *table is NULL. */
+/* Finds the tessera table of which a result column is a plain column or label, and sets *column; else *table is
+ * NULL. */
 static int select_origin(const tsx_connection *connection, sqlite3_stmt *statement, int i, const tsx_table **table,
                          const tsx_column **column, tsr_error *error) {
   *table = NULL;

@@ -59,7 +59,8 @@ typedef struct tsx_grid { /* `= {0}` may be released, and is what a call begins 
 /* Returns true if an argument is a query rather than a path: it begins with the word SELECT. */
 bool tsx_is_query(sqlite3_value *value);
 
-/* Copies a statement without trailing blanks and semicolons. The caller frees the copy. NULL: no memory, or too long. */
+/* Copies a statement without trailing blanks and semicolons. The caller frees the copy. NULL: no memory, or too
+ * long. */
 char *tsx_statement_copy(const char *text);
 
 /* Runs a query and makes its grid. `column` names the column with the numbers; NULL: the only one that is not a key.

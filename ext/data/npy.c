@@ -330,7 +330,8 @@ static int label_coordinates(const tsr_snapshot *snapshot, uint32_t dimension, c
   return code;
 }
 
-/* Makes the file of a label: its values for the coordinates that its dimension has in the box, or none if it is NULL. */
+/* Makes the file of a label: its values for the coordinates that its dimension has in the box, or none if it is
+ * NULL. */
 static int npy_of_label(sqlite3_context *context, const tsx_address *address, const tsr_snapshot *snapshot,
                         uint32_t number, const tsr_interval *box, const npy_request *request, tsr_error *error) {
   const tsr_schema *schema = tsr_snapshot_schema(snapshot);

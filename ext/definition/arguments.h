@@ -86,7 +86,8 @@ typedef struct tsx_option_upkeep { /* what a COMMIT merges and removes (table/au
 } tsx_option_upkeep;
 
 typedef struct tsx_options {
-  /* as the user wrote it, without quotes: of a directory or a bucket, or db:TABLE; NULL: the array is in the database */
+  /* as the user wrote it, without quotes: of a directory or a bucket, or db:TABLE; NULL: the array is in the
+   * database */
   char *path;
   char *key_file;
   bool conflict_abort;

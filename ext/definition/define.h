@@ -1,7 +1,7 @@
 /* define.h: from the column definitions of CREATE VIRTUAL TABLE ... USING tessera(...) to a schema.
  *
- * columns.c parses the text into its structure: names, datatypes, literals, filters; checks.c finds CHECK constraints. define.c makes a schema of it, and
- * makes any TileDB schema acceptable to CREATE. */
+ * columns.c parses the text into its structure: names, datatypes, literals, filters; checks.c finds CHECK constraints.
+ * define.c makes a schema of it, and makes any TileDB schema acceptable to CREATE. */
 #ifndef TSX_DEFINITION_DEFINE_H
 #define TSX_DEFINITION_DEFINE_H
 

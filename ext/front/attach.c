@@ -1,4 +1,5 @@
-/* attach.c: tessera_attach(path[, options]), tessera_detach(path) and tessera_attached: the arrays of a group as tables.
+/* attach.c: tessera_attach(path[, options]), tessera_detach(path) and tessera_attached: the arrays of a group as
+ * tables.
  *
  * The tables are declared in `temp` unless the options say where, so the file of the database stays as it is. Beside
  * them, an ordinary table tessera_attachments remembers what was attached: so ROLLBACK takes back both, and a second

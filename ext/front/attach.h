@@ -84,8 +84,9 @@ int tsx_layout_open(tsx_attachment *all, tsx_attach_table *table, tsr_error *err
 
 /* ---- attach.c ---------------------------------------------------------------------------------------------------- */
 
-/* Attaches a path that the database remembers, with its options as it remembers them; NULL: none. Adds the number of the
- * path's tables to *tables. The error names the path, and each member that cannot be opened; the others are attached. */
+/* Attaches a path that the database remembers, with its options as it remembers them; NULL: none. Adds the number of
+ * the path's tables to *tables. The error names the path, and each member that cannot be opened; the others are
+ * attached. */
 int tsx_attach_again(tsx_connection *connection, const char *path, const char *options, uint64_t *tables,
                      tsr_error *error);
 

@@ -21,8 +21,8 @@
 #define TSX_FRONT_VALUES 64 /* values after the text */
 
 /* Writes values in the place of the parameters of a text, as literals: of `?`, `?2`, `:a`, `@a` and `$a`, with SQLite's
- * numbers. An item of a SELECT that has parameters, and no alias, gets its words as an alias, so that its column keeps its
- * name. Without values the parameters stay. *bound is in the arena. TSR_MISMATCH: the text is not TEXT, or has a
+ * numbers. An item of a SELECT that has parameters, and no alias, gets its words as an alias, so that its column keeps
+ * its name. Without values the parameters stay. *bound is in the arena. TSR_MISMATCH: the text is not TEXT, or has a
  * NUL; TSR_ERROR: another number of parameters than of values. */
 int tsx_front_bind(sqlite3_value *text, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
                    tsr_error *error);
@@ -34,8 +34,8 @@ typedef struct tsx_front_table {
   tsx_connection *connection;
 } tsx_front_table;
 
-/* xConnect: makes such a table. `visible`: the declarations of the columns before these; `results`: the number of hidden
- * columns c1, c2, ... behind them. */
+/* xConnect: makes such a table. `visible`: the declarations of the columns before these; `results`: the number of
+ * hidden columns c1, c2, ... behind them. */
 int tsx_front_connect(sqlite3 *db, tsx_connection *connection, const char *visible, int results, sqlite3_vtab **vtab);
 int tsx_front_disconnect(sqlite3_vtab *vtab); /* xDisconnect */
 
@@ -112,8 +112,8 @@ typedef struct tsx_script_item { /* an item of a SELECT: its tokens [first, end)
 /* Moves to the first item, if *item is {0}, or to the next one. */
 bool tsx_script_item_next(const tsx_script *script, const tsx_script_select *select, tsx_script_item *item);
 
-/* Returns the name that SQLite gives to the column of an item without an alias: its words, with the comments behind them.
- * The token `end` is the one behind the item. */
+/* Returns the name that SQLite gives to the column of an item without an alias: its words, with the comments behind
+ * them. The token `end` is the one behind the item. */
 const char *tsx_script_words(const tsx_script *script, uint32_t first, uint32_t end, int *size);
 
 static inline const char *tsx_script_begin(const tsx_script *script, uint32_t token) {
@@ -158,8 +158,8 @@ typedef struct tsx_windows { /* the arena of the caller owns the lists */
   uint32_t piece_count;
 } tsx_windows;
 
-/* Splits a SELECT with window functions into a SELECT without them and the words around it. Returns 1; 0 if it has none,
- * or words that this cannot split. */
+/* Splits a SELECT with window functions into a SELECT without them and the words around it. Returns 1; 0 if it has
+ * none, or words that this cannot split. */
 int tsx_windows_split(const tsx_script *script, const tsx_script_select *select, tsx_arena *arena, tsx_windows *windows,
                       tsr_error *error);
 

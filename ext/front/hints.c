@@ -16,8 +16,8 @@ static uint64_t hint_size(const char *source) {
   return size;
 }
 
-/* Returns true if the words without quotes are a path: they have a slash, or are the missing table and name an array or a
- * group. */
+/* Returns true if the words without quotes are a path: they have a slash, or are the missing table and name an array or
+ * a group. */
 static bool hint_is_path(tsx_connection *connection, const char *words, uint64_t size, const char *missing) {
   if (memchr(words, '/', size)) return true;
   if (!missing || strlen(missing) != size || memcmp(missing, words, size) != 0) return false;

@@ -1,8 +1,8 @@
 /* layouts.c: what the tables of well-known layouts of groups show.
  *
  * SOMA (a group with the metadata soma_object_type): `obs` describes cells, `var` genes, both by the dimension
- * soma_joinid. The arrays X, obsm, varm, obsp and varp have these joinids as coordinates. Their dimensions get names that
- * say whose they are, and the columns of obs and var are labels of them.
+ * soma_joinid. The arrays X, obsm, varm, obsp and varp have these joinids as coordinates. Their dimensions get names
+ * that say whose they are, and the columns of obs and var are labels of them.
  *
  * CF: a group whose variables have coordinates in arrays of their dimensions' names, as TileDB-CF and xarray write it.
  * `lat` is the latitude, a label; the dimension is called lat_index. Variables that Dataset.to_tessera has written
@@ -118,7 +118,8 @@ static bool soma_is_alone(const tsx_attachment *all, const char *measurement) {
 
 #define MEASUREMENTS_SHOWN 10
 
-/* Refuses a measurement that the group lacks, and names those that it has. The tables are in the order of their members. */
+/* Refuses a measurement that the group lacks, and names those that it has. The tables are in the order of their
+ * members. */
 static int soma_refuse(const tsx_attachment *all, tsr_error *error) {
   sqlite3_str *names = sqlite3_str_new(NULL);
   const char *last = NULL;
@@ -192,7 +193,8 @@ static tsx_attach_table *soma_frame(const tsx_attachment *all, soma_axis axis, c
   return found;
 }
 
-/* Adds the labels of a frame to a list: its rows are numbered by soma_joinid, which is its dimension, or an attribute. */
+/* Adds the labels of a frame to a list: its rows are numbered by soma_joinid, which is its dimension, or an
+ * attribute. */
 static int soma_add_labels(tsx_attachment *all, soma_axis axis, const char *measurement, const char *name,
                            sqlite3_str *labels, tsr_error *error) {
   tsx_attach_table *frame = soma_frame(all, axis, measurement);

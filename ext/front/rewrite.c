@@ -240,7 +240,8 @@ static int rewrite_subquery(rewriter *r, tsx_front_part *part, const char **why)
   return code;
 }
 
-/* Looks into the subqueries of a SELECT that compiles: their values must be SQLite's, too. Returns 1, or 0 with *why. */
+/* Looks into the subqueries of a SELECT that compiles: their values must be SQLite's, too. Returns 1, or 0 with
+ * *why. */
 static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
   const tsx_script_select *selects = r->out->script.selects;
   if (selects[number].next > number + 1 && rewrite_names_with(r, &selects[number]))
@@ -250,8 +251,8 @@ static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
   return !*why;
 }
 
-/* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as many
- * blanks as there are characters before it. */
+/* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as
+ * many blanks as there are characters before it. */
 static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_place place, const char **why) {
   const uint64_t before = tsx_characters(r->out->text, part->begin);
   char *text = sqlite3_mprintf("%*s%.*s", (int)before, "", (int)(part->end - part->begin), part->begin);
@@ -329,8 +330,8 @@ static bool rewrite_rename(const rewriter *r, const tsx_script_select *select, u
   return name == s->tokens[list].match + 1;
 }
 
-/* Appends the SELECT of a CTE, with CTEs that it reads in place, and with the names of its list of columns. Returns false
- * if it has a list, and no items that can be renamed. */
+/* Appends the SELECT of a CTE, with CTEs that it reads in place, and with the names of its list of columns. Returns
+ * false if it has a list, and no items that can be renamed. */
 static bool rewrite_body(rewriter *r, uint32_t body, uint32_t list, uint32_t depth, sqlite3_str *out) {
   const tsx_script *s = &r->out->script;
   const char *begin = tsx_script_begin(s, body + 1), *end = tsx_script_end(s, s->tokens[body].match);
@@ -356,8 +357,8 @@ static bool rewrite_body(rewriter *r, uint32_t body, uint32_t list, uint32_t dep
   return true;
 }
 
-/* Returns the SELECT of the CTE that token `at` of FROM names, with parentheses and a name behind them; NULL if it names
- * something else, or if memory is exhausted. *behind: what follows the name. */
+/* Returns the SELECT of the CTE that token `at` of FROM names, with parentheses and a name behind them; NULL if it
+ * names something else, or if memory is exhausted. *behind: what follows the name. */
 static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char **behind) {
   const tsx_script *s = &r->out->script;
   uint32_t with = TSX_SCRIPT_NONE, count = 0;
@@ -386,9 +387,9 @@ static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char
   return rewrite_keep(r, sqlite3_str_finish(out));
 }
 
-/* Spells a SELECT for tessera_query: the grouped one, if it has windows; `in_place`: if its FROM is a CTE, with the CTE's
- * SELECT in its place, which tessera_query takes if it only renames, computes or filters. Returns NULL if its FROM is
- * something else, or if memory is exhausted. */
+/* Spells a SELECT for tessera_query: the grouped one, if it has windows; `in_place`: if its FROM is a CTE, with the
+ * CTE's SELECT in its place, which tessera_query takes if it only renames, computes or filters. Returns NULL if its
+ * FROM is something else, or if memory is exhausted. */
 static char *rewrite_spell(rewriter *r, const tsx_script_select *select, const tsx_windows *windows, bool in_place) {
   const tsx_script *s = &r->out->script;
   const char *begin = tsx_script_begin(s, select->first), *end = tsx_script_end(s, select->end), *source = "";
@@ -409,8 +410,8 @@ static char *rewrite_spell(rewriter *r, const tsx_script_select *select, const t
   return rewrite_keep(r, sqlite3_str_finish(out));
 }
 
-/* Compiles a SELECT, or what stands for it. Returns 1, or 0 with *why: the reason of the first spelling; or, if the SELECT
- * has windows, that of the grouped one, unless it counts the characters of that text. */
+/* Compiles a SELECT, or what stands for it. Returns 1, or 0 with *why: the reason of the first spelling; or, if the
+ * SELECT has windows, that of the grouped one, unless it counts the characters of that text. */
 static int rewrite_spellings(rewriter *r, uint32_t number, tsx_query *query, tsx_windows *windows, const char **why) {
   const tsx_script_select *select = &r->out->script.selects[number];
   const tsx_windows none = {0};

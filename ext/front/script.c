@@ -1,9 +1,9 @@
 /* script.c: finds the SELECTs of a statement, from its tokens.
  *
  * This is no parser of SQL: compile.c of ext/query parses each SELECT that it finds. It needs to know only where a
- * SELECT begins and ends, and where it stands: behind a parenthesis, or as an arm between UNION and the like. Words that
- * divide a statement (SELECT, FROM, WHERE, UNION, ORDER, ...) are no names in SQLite unless they are quoted; WITH may be
- * one, so it counts only before a name and AS. */
+ * SELECT begins and ends, and where it stands: behind a parenthesis, or as an arm between UNION and the like. Words
+ * that divide a statement (SELECT, FROM, WHERE, UNION, ORDER, ...) are no names in SQLite unless they are quoted; WITH
+ * may be one, so it counts only before a name and AS. */
 #include "front/front.h"
 
 #include <string.h>
@@ -93,7 +93,8 @@ bool tsx_script_begins(const tsx_script *s, uint32_t i) {
          (script_is_name(s, i + 1) && (script_is(s, i + 2, "AS") || script_opens(s, i + 2)));
 }
 
-/* Finds the queries in parentheses among the tokens [i, end). Those between FROM and what follows it are its sources. */
+/* Finds the queries in parentheses among the tokens [i, end). Those between FROM and what follows it are its
+ * sources. */
 static void script_inside(script_reader *r, uint32_t i, uint32_t end, uint32_t parent, uint32_t from, uint32_t behind) {
   static const char *const before[] = {"FROM", ",", "JOIN", "(", NULL}, *const lists[] = {"IN", "EXISTS", NULL};
   const tsx_script *s = r->script;

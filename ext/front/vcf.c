@@ -4,10 +4,11 @@
  *   SELECT pos, ref, alt, gt FROM variants('1:13000-14000') WHERE sample = 'NA12878';
  *
  * The data array has a cell at the start of each record, and for a long record further cells, the anchors, at every
- * anchor_gap positions after it, so that a window of positions finds records that begin before it. All cells of a record
- * have its real_start_pos and end_pos, counted from 0. For the window lo..hi the cells from lo - anchor_gap to hi are
- * read. Of those whose record overlaps the window, one is taken for each record: its first cell, or the anchor below lo;
- * just one of its cells is in the anchor_gap positions before lo. Without a window only first cells are taken.
+ * anchor_gap positions after it, so that a window of positions finds records that begin before it. All cells of a
+ * record have its real_start_pos and end_pos, counted from 0. For the window lo..hi the cells from lo - anchor_gap to
+ * hi are read. Of those whose record overlaps the window, one is taken for each record: its first cell, or the anchor
+ * below lo; just one of its cells is in the anchor_gap positions before lo. Without a window only first cells are
+ * taken.
  *
  * Version 4 has the dimensions contig, start_pos, sample. Version 3 has numbers of samples, and positions that count
  * through all contigs; the array's metadata sample_ids and contig_offsets translate them.

@@ -2,8 +2,8 @@
  *
  * Each sample has the header of the file it came from, with lines such as
  *   ##INFO=<ID=DP,Number=1,Type=Integer,Description="Depth">
- * INFO, FORMAT and FILTER share one numbering: PASS is 0, then each name in the order of its first line, unless the line
- * has a number of its own, IDX=. Stored records name their filters by these numbers.
+ * INFO, FORMAT and FILTER share one numbering: PASS is 0, then each name in the order of its first line, unless the
+ * line has a number of its own, IDX=. Stored records name their filters by these numbers.
  *
  * Sections: texts; indexes; lines; headers. */
 #include "front/vcf.h"

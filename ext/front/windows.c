@@ -10,9 +10,9 @@
  * evaluates windows over the groups in the order of their keys, so the grouped SELECT has that order, too: it decides
  * where a window has ties.
  *
- * This works on tokens. Each word of a window, or of ORDER BY, must be understood: an aggregate, a key, a name, a scalar
- * function of tessera_query, or a word of the grammar. Else the SELECT is left as it is. A column that is no key is a
- * column of the grouped SELECT beside its aggregates, which suit.c refuses. */
+ * This works on tokens. Each word of a window, or of ORDER BY, must be understood: an aggregate, a key, a name, a
+ * scalar function of tessera_query, or a word of the grammar. Else the SELECT is left as it is. A column that is no key
+ * is a column of the grouped SELECT beside its aggregates, which suit.c refuses. */
 #include "front/front.h"
 
 #include <string.h>
@@ -170,8 +170,8 @@ static uint32_t windows_alone(const windows_reader *r, uint32_t i, uint32_t end,
   return windows_same(r, i, last, first, stop) ? last : i;
 }
 
-/* Lets a column stand for the words at token i, if they are those of an item or of a term of GROUP BY. Returns the token
- * behind them, or i. */
+/* Lets a column stand for the words at token i, if they are those of an item or of a term of GROUP BY. Returns the
+ * token behind them, or i. */
 static uint32_t windows_known(windows_reader *r, uint32_t i, uint32_t end) {
   static const char *const comma[] = {",", NULL};
   for (uint32_t n = 0; n < r->out->item_count; n++) {

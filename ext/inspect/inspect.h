@@ -1,6 +1,6 @@
 /* inspect.h: what the tables that look inside an array share (tessera_array, tessera_schema, tessera_enumeration,
- * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_gaps, tessera_advise), tessera_nearest,
- * tessera_sample and tessera_token. The tables themselves are declared in call/table_function.h. */
+ * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_gaps, tessera_advise),
+ * tessera_nearest, tessera_sample and tessera_token. The tables themselves are declared in call/table_function.h. */
 #ifndef TSX_INSPECT_INSPECT_H
 #define TSX_INSPECT_INSPECT_H
 

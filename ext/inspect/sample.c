@@ -1,8 +1,8 @@
-/* sample.c: tessera_sample(path, attribute, point[, method[, options]]): the value at a point between the cells of a dense
- * array.
+/* sample.c: tessera_sample(path, attribute, point[, method[, options]]): the value at a point between the cells of a
+ * dense array.
  *
- * Each dimension gives up to four cells with weights; the value is the sum over all of their combinations, each of which
- * is read by a look-up of one cell. The array, its reader and the axes of labels are cached with the statement
+ * Each dimension gives up to four cells with weights; the value is the sum over all of their combinations, each of
+ * which is read by a look-up of one cell. The array, its reader and the axes of labels are cached with the statement
  * (sqlite3_set_auxdata), so that a call for each row of another table opens them once.
  *
  * Sections: what is cached; the coordinates of a point; its value; the function. */

@@ -1,7 +1,7 @@
 /* access.c: the SQL functions that decide what a connection may reach.
  *
- * tessera_configure(scope, options) declares how this connection accesses a bucket or container, or a prefix in it. Without such a
- * declaration, no request leaves the machine.
+ * tessera_configure(scope, options) declares how this connection accesses a bucket or container, or a prefix in it.
+ * Without such a declaration, no request leaves the machine.
  *
  * tessera_restrict(directory) confines the connection: from then on it opens and creates arrays and groups, and reads
  * key files, only below that directory. A later call can narrow the restriction further, but nothing can lift it. The

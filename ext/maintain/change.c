@@ -114,8 +114,8 @@ static int take_key(tsx_target *t, const char *key, uint64_t size, int *found, t
                   : tsr_array_delete_metadata(t->address.array->core, key, size, error);
 }
 
-/* Sets the key to the value, or takes it away if the value is NULL. *bytes, the value's, and *t are the caller's to free
- * and to close. */
+/* Sets the key to the value, or takes it away if the value is NULL. *bytes, the value's, and *t are the caller's to
+ * free and to close. */
 static int change_metadata(sqlite3_context *context, int count, sqlite3_value **values, tsx_target *t, uint8_t **bytes,
                            int *taken, tsr_error *error) {
   const bool takes = sqlite3_value_type(values[2]) == SQLITE_NULL;

@@ -1,7 +1,7 @@
 /* upkeep.c: tessera_consolidate, tessera_vacuum, tessera_upkeep and tessera_lease.
  *
- * The first three act immediately, outside of SQLite's transaction, so they fail while the open transaction has rows for
- * the array. This file only reads arguments and options; the work is done by the core (core/maintain). */
+ * The first three act immediately, outside of SQLite's transaction, so they fail while the open transaction has rows
+ * for the array. This file only reads arguments and options; the work is done by the core (core/maintain). */
 #include "maintain/upkeep.h"
 
 #include <string.h>

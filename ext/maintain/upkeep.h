@@ -101,8 +101,8 @@ void tsx_sync_array(sqlite3_context *context, int count,
 
 /* ---- access.c: tessera_configure and tessera_restrict ------------------------------------------------------------ */
 
-/* tessera_configure(scope, options): `scope` is "s3://bucket[/prefix]", azure:// or gcs://; `options` is a JSON object, or NULL to remove
- * the scope. */
+/* tessera_configure(scope, options): `scope` is "s3://bucket[/prefix]", azure:// or gcs://; `options` is a JSON object,
+ * or NULL to remove the scope. */
 void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* tessera_restrict(directory): from then on, the connection opens and creates arrays and groups, and reads key files,

@@ -1,5 +1,5 @@
-/* bundled.c: gives libbz2 in bundled/tessera.so its own stdin, stdout and stderr (bundled.cmake says why). libbz2 writes to
- * stderr only if it detects a bug of its own. */
+/* bundled.c: gives libbz2 in bundled/tessera.so its own stdin, stdout and stderr (bundled.cmake says why). libbz2
+ * writes to stderr only if it detects a bug of its own. */
 #include <stdio.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))

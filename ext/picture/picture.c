@@ -3,8 +3,8 @@
  *
  * The slice determines the two dimensions, and the size is chosen unless it is given. The core averages the cells into
  * the places of a grid (tsr_downsample_open), from a level of the array's overviews if one suits; the grid of a query
- * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into. The pixels of
- * a map tile have cells of their own (tile.c).
+ * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into. The pixels
+ * of a map tile have cells of their own (tile.c).
  *
  * Sections: options, the attribute and the two dimensions, sizes, reading, PNG, text, the calls. */
 #include "picture/picture.h"

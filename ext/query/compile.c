@@ -24,8 +24,8 @@ static bool replace_nothing(void *argument, const tsx_expr *tree, sqlite3_str *o
   return false;
 }
 
-/* SQLite may lack median and the like, so its parser sees total(x) instead. It sees NULL instead of a subquery, which is
- * compiled on its own. */
+/* SQLite may lack median and the like, so its parser sees total(x) instead. It sees NULL instead of a subquery, which
+ * is compiled on its own. */
 static bool replace_unknown(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   if (tree->kind == TSX_EXPR_SUBQUERY) {
     sqlite3_str_appendall(out, "NULL");

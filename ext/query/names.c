@@ -618,8 +618,8 @@ static bool names_span(const names_scope *scope, uint32_t j, const tsx_expr *tre
   return true;
 }
 
-/* Divides ON into spans and filters. Returns 1; 0 if a term has another form. *ranges counts those whose ends are of the
- * joined table, and no equality. */
+/* Divides ON into spans and filters. Returns 1; 0 if a term has another form. *ranges counts those whose ends are of
+ * the joined table, and no equality. */
 static int names_divide(const names_scope *scope, uint32_t j, const tsx_expr *tree, uint32_t *ranges) {
   tsx_join_on *on = &scope->select->joins[j].on;
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {

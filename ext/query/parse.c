@@ -881,8 +881,8 @@ static void parse_terms(const tsx_expr *tree, const char *table, sqlite3_str *wo
   }
 }
 
-/* Makes the conditions of the tables behind commas, once WHERE is known. It keeps the terms, too: they hold for each row
- * of an inner join. */
+/* Makes the conditions of the tables behind commas, once WHERE is known. It keeps the terms, too: they hold for each
+ * row of an inner join. */
 static int parse_commas(query_parser *p) {
   tsx_select *s = p->select;
   for (uint32_t j = 0; j < s->join_count; j++) {

@@ -572,8 +572,8 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 
 /* ---- join.c: joined tables --------------------------------------------------------------------------------------- */
 
-/* Finds the columns of a joined table, in the database join->source.schema. join->is_array, is_view and is_query say what
- * it is. */
+/* Finds the columns of a joined table, in the database join->source.schema. join->is_array, is_view and is_query say
+ * what it is. */
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
 
 /* Joins with bindings: the rows of the joined table are read once, into lists.
@@ -662,10 +662,10 @@ const struct tsx_lowered *tsx_windows_expression(const tsx_query *query, const t
 
 /* ---- neighbours.c: joins of an array with itself by offsets ------------------------------------------------------- */
 
-/* A neighbourhood is a join of an array with itself by offsets, GROUP BY all dimensions of one of the two: it has a group
- * for each cell, over the cells around it. tsx_around_take turns its text into a query of cells, with a window in the
- * place of each aggregate, and sets select.around. Names are not resolved yet; the joined tables are known. Leaves any
- * other text as it is. Fails for a neighbourhood that only SQLite can evaluate. */
+/* A neighbourhood is a join of an array with itself by offsets, GROUP BY all dimensions of one of the two: it has a
+ * group for each cell, over the cells around it. tsx_around_take turns its text into a query of cells, with a window in
+ * the place of each aggregate, and sets select.around. Names are not resolved yet; the joined tables are known. Leaves
+ * any other text as it is. Fails for a neighbourhood that only SQLite can evaluate. */
 int tsx_around_take(tsx_query *query, tsr_error *error);
 
 /* Fails if a condition on the neighbours means something else in a view. Names are resolved. */
@@ -913,8 +913,8 @@ tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item); /* of an item of
 /* Gives the next block of a box: a column for each item, borrowed until the next call. Returns 1; 0 at the end. */
 int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error);
 
-/* Returns true if the rows of a run are cells that come as they are: then a row of tsx_run_next stands in a block, whose
- * rows tsx_run_rows counts, and tsx_run_at moves to another one of them. */
+/* Returns true if the rows of a run are cells that come as they are: then a row of tsx_run_next stands in a block,
+ * whose rows tsx_run_rows counts, and tsx_run_at moves to another one of them. */
 bool tsx_run_is_cells(const tsx_run *run);
 
 /* Returns the number of rows in the current block of cells, and the place of the current row in it. */
@@ -962,9 +962,8 @@ int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error);
 /* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
 
 /* Registers a compiled query as a table of its connection (connection/registry.h), whose rows are those that SQLite
- * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare. The
- * table keeps to the query's memory_bytes and threads.
- * *name is valid until the next call. */
+ * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare.
+ * The table keeps to the query's memory_bytes and threads. *name is valid until the next call. */
 int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error);
 
 /* Says what is evaluated where, as EXPLAIN QUERY PLAN does. From sqlite3_malloc; NULL if memory is exhausted. */

@@ -11,9 +11,9 @@
  * constraints) evaluate just what their constraints leave. Then all groups are evaluated once and kept, and later scans
  * look them up by the items that are compared with =.
  *
- * A part of a statement (tsx_query_part) is such a table without a CREATE: ext/front has registered it on the connection,
- * with its text and its columns. It must give the rows that SQLite gives for the text. So a part that fails before its
- * first row is evaluated by rows: SQLite runs the text itself.
+ * A part of a statement (tsx_query_part) is such a table without a CREATE: ext/front has registered it on the
+ * connection, with its text and its columns. It must give the rows that SQLite gives for the text. So a part that fails
+ * before its first row is evaluated by rows: SQLite runs the text itself.
  *
  * Sections: arguments, life cycle, plans, rows by SQLite, scans, parts, for other modules. */
 #include "query/query_table.h"
@@ -468,7 +468,8 @@ static bool rows_may_do(int code) {
   return false;
 }
 
-/* Appends the text up to a source that is a path, and in its place the table of the path that has the query's limits. */
+/* Appends the text up to a source that is a path, and in its place the table of the path that has the query's
+ * limits. */
 static void rows_source(const tsx_query *query, sqlite3_str *out, const char **from, const tsx_source *source) {
   const tsx_option_limits limits = {.memory_bytes = query->memory_bytes, .threads = query->threads};
   const char *table = source->table;

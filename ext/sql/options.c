@@ -146,7 +146,8 @@ int tsx_option_of_flat(const tsx_option_spec *spec, const tsx_flat_member *m, ts
   return fits && in_limits ? TSR_OK : options_refuse(spec, fits ? TSR_RANGE : TSR_MISMATCH, NULL, error);
 }
 
-/* A boolean in CREATE has the words of SQLite's pragmas: where "yes" and "no" are words of an option, these are, too. */
+/* A boolean in CREATE has the words of SQLite's pragmas: where "yes" and "no" are words of an option, these are,
+ * too. */
 static const char *options_boolean(const char *text) {
   static const char *const words[][2] = {{"true", "yes"}, {"on", "yes"}, {"1", "yes"},
                                          {"false", "no"}, {"off", "no"}, {"0", "no"}};

@@ -53,12 +53,13 @@ typedef struct tsx_option_value { /* valid during the call that receives it */
 } tsx_option_value;
 
 /* Finds an option by its name, in any case if `any_case`. Bit i of *seen: option i was found before; sets it. TSR_ERROR
- * if there is no such option (the message lists the existing ones, or names the one that has `name` among its words), or if
- * it was found before. */
+ * if there is no such option (the message lists the existing ones, or names the one that has `name` among its words),
+ * or if it was found before. */
 int tsx_option_find(const tsx_option_list *list, const char *name, size_t size, bool any_case, uint64_t *seen,
                     unsigned *option, tsr_error *error);
 
-/* Returns the name of the only option that takes `name` as one of its words, in any case; NULL if none does, or several. */
+/* Returns the name of the only option that takes `name` as one of its words, in any case; NULL if none does, or
+ * several. */
 const char *tsx_option_of_word(const tsx_option_list *list, const char *name, size_t size);
 
 /* Read a value: tsx_option_of_flat a member of an object that may hold secrets, which no message quotes;

@@ -20,7 +20,8 @@ int tsx_sql_run(sqlite3 *db, char *sql, char **message);
  * SQLITE_DONE if there is none; or an error, SQLITE_ERROR if there is no such schema. */
 int tsx_schema_find(sqlite3 *db, const char *schema, const char *name, sqlite3_stmt **statement);
 
-/* What a name is: nothing; an ordinary table; a view; a table of the module tessera, of tessera_query, or of another. */
+/* What a name is: nothing; an ordinary table; a view; a table of the module tessera, of tessera_query, or of
+ * another. */
 typedef enum tsx_table_kind {
   TSX_TABLE_NONE,
   TSX_TABLE_SQLITE,

@@ -24,7 +24,8 @@
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the path of a file:// URI, the URI of an object store as stored paths spell it, and any other path as it is. */
+/* Returns the path of a file:// URI, the URI of an object store as stored paths spell it, and any other path as it
+ * is. */
 static char *address_plain_path(const char *path) {
   const char *rest, *scheme = tsr_path_scheme(path, &rest);
   if (scheme) return sqlite3_mprintf("%s://%s", scheme, rest);

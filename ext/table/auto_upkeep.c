@@ -61,7 +61,8 @@ static bool is_due(const tsx_table *table, uint64_t fanout) {
   return state->commits >= state->wait;
 }
 
-/* Remembers how an attempt has ended. That other processes merge at the same time, and an interrupt, are no failures. */
+/* Remembers how an attempt has ended. That other processes merge at the same time, and an interrupt, are no
+ * failures. */
 static void note_attempt(tsx_upkeep_state *state, uint64_t fanout, int code, const tsr_upkeep *done,
                          const tsr_error *error) {
   const bool failed = code < 0 && code != TSR_ABORT && code != TSR_BUSY && code != TSR_INTERRUPT;

@@ -321,8 +321,8 @@ static bool is_unsafe_in_join(int op) {
   return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < LEFT_JOIN_FIXED;
 }
 
-/* Takes a comparison with a dimension, an attribute or a label. `never_exact`: SQLite tests it, too, whatever the ranges
- * say. */
+/* Takes a comparison with a dimension, an attribute or a label. `never_exact`: SQLite tests it, too, whatever the
+ * ranges say. */
 static void choose_comparison(choice *c, int i, const tsx_column *column, int op, bool never_exact) {
   const bool own_comparison = tsx_has_own_comparison(column);
   const bool texts = column->form == TSX_TEXT || (column->form == TSX_LABEL && column->label_form == TSX_TEXT);
@@ -816,7 +816,8 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_store_hold(connection); /* the estimate may open all fragments */
   const int code = choose_plan(vtab, info);
   tsx_store_let(connection);
-  /* The estimate does without what it cannot read, but SQLite may have rolled back: then the statement must not go on. */
+  /* The estimate does without what it cannot read, but SQLite may have rolled back: then the statement must not go
+   * on. */
   if (code == SQLITE_OK && tsx_watch_end(&watch, connection->db, table->schema_name, &error) < 0)
     return tsx_vtab_error(vtab, &error);
   return code;

@@ -60,11 +60,11 @@ enum {
   TSX_CHANGES_VALUES
 };
 
-/* Each returns the text of a statement from sqlite3_malloc, or NULL if memory is lacking. `merged`: merges are among the
- * commits; those of a dense array may hide one another, so that only the state after tells what a cell is.
+/* Each returns the text of a statement from sqlite3_malloc, or NULL if memory is lacking. `merged`: merges are among
+ * the commits; those of a dense array may hide one another, so that only the state after tells what a cell is.
  *
- * written: the cells that were written, with their old values; also those that have not changed. dropped: the cells that
- * are gone. bags: both, of an array with duplicates. feed: the touched coordinates with their present values. */
+ * written: the cells that were written, with their old values; also those that have not changed. dropped: the cells
+ * that are gone. bags: both, of an array with duplicates. feed: the touched coordinates with their present values. */
 char *tsx_changes_written_sql(const tsx_changes_table *t, const tsx_changes_plan *plan, bool merged);
 char *tsx_changes_dropped_sql(const tsx_changes_table *t, const tsx_changes_plan *plan);
 char *tsx_changes_bags_sql(const tsx_changes_table *t, const tsx_changes_plan *plan);

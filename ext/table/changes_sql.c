@@ -163,8 +163,8 @@ char *tsx_changes_bags_sql(const tsx_changes_table *t, const tsx_changes_plan *p
   return sqlite3_str_finish(out);
 }
 
-/* With duplicates each coordinate comes as a delete, and then with all of its cells. Coordinates whose newest cell deletes
- * have dropped are not looked up: nothing equals NULL. */
+/* With duplicates each coordinate comes as a delete, and then with all of its cells. Coordinates whose newest cell
+ * deletes have dropped are not looked up: nothing equals NULL. */
 char *tsx_changes_feed_sql(const tsx_changes_table *t, const tsx_changes_plan *plan) {
   sqlite3_str *out = sqlite3_str_new(t->connection->db);
   append_key_table(t, out, plan);

@@ -1,4 +1,5 @@
-/* changes_table.c: the module tessera_changes: what changed in a table between two times, as rows with old and new values.
+/* changes_table.c: the module tessera_changes: what changed in a table between two times, as rows with old and new
+ * values.
  *
  * CREATE VIRTUAL TABLE temp.c USING tessera_changes(t [, columns='v,w']); SELECT ... FROM c(before, after, mode).
  *
@@ -12,8 +13,8 @@
  * Arrays with duplicates have one statement for both. Mode 'every' makes a step of each commit time; of merged sparse
  * fragments, the times of their cells tell them.
  *
- * A feed has a token in the place of `before`. It shows the coordinates that commits have touched which the token lacks,
- * with what is there at `after`: the time of another token, or of one that is made now.
+ * A feed has a token in the place of `before`. It shows the coordinates that commits have touched which the token
+ * lacks, with what is there at `after`: the time of another token, or of one that is made now.
  *
  * Sections: the table; the plan; times; the cursor; arguments; rows.
  */

@@ -364,8 +364,8 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   return code;
 }
 
-/* Appends the CHECK constraints of an open array, which it has now. One that cannot be read is left out: its text may be
- * anything. */
+/* Appends the CHECK constraints of an open array, which it has now. One that cannot be read is left out: its text may
+ * be anything. */
 static int append_checks(sqlite3_str *out, tsr_array *array, tsr_error *error) {
   tsr_constraints *all;
   TSX_TRY(tsr_array_constraints(array, &all, error));

@@ -19,12 +19,12 @@
  * A database without a file, such as temp, gives its commits no owner, so nothing recovers what it leaves.
  *
  * NAME_config says which prepared commits belong to the table. 'owner' is "ID PLACE": the id that the table gives to
- * its markers, and the place of the database file when the table got the id (tsr_file_identity). If the place has changed,
- * the file was moved or copied, or the machine was restarted; then the next id is computed from the last one and the
- * new place (tsr_owner_next). Every process that finds the same file at the same place computes the same id, so nothing
- * is lost if a crash undoes the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that the record
- * names is published whatever id its marker has. A commit is undone only if its marker has the present id of a table of
- * this database. If a file cannot be identified, because a VFS gives files names of its own, its id is the
+ * its markers, and the place of the database file when the table got the id (tsr_file_identity). If the place has
+ * changed, the file was moved or copied, or the machine was restarted; then the next id is computed from the last one
+ * and the new place (tsr_owner_next). Every process that finds the same file at the same place computes the same id, so
+ * nothing is lost if a crash undoes the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that the
+ * record names is published whatever id its marker has. A commit is undone only if its marker has the present id of a
+ * table of this database. If a file cannot be identified, because a VFS gives files names of its own, its id is the
  * connection's: no other connection undoes what this one leaves.
  *
  * Sections: shadow tables, the transaction, the owner, writing, recovery, tessera_recover, deferred commits. */

@@ -1,7 +1,7 @@
 /* labels.c: dimension labels as columns.
  *
- * A label maps the coordinates of a dimension to other values, such as latitudes. It is part of the array's schema, or an
- * attribute of another array with one dimension: with the option labels='group' of an array beside the array in its
+ * A label maps the coordinates of a dimension to other values, such as latitudes. It is part of the array's schema, or
+ * an attribute of another array with one dimension: with the option labels='group' of an array beside the array in its
  * group, with labels='dimension=path' of any array. The values of a label are read when a statement first uses the
  * column. They then stay in memory with the table, and each statement checks whether they have changed.
  *

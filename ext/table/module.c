@@ -322,9 +322,9 @@ static char *declaration(const tsx_table *table) {
   return sqlite3_str_finish(out);
 }
 
-/* Returns true if SQLite knows the columns by this declaration, except that it may have fewer NOT NULL: earlier versions
- * declared fewer, and labels of codes may have been added. Only columns declared so need a check that they are never
- * NULL (has_every_label). */
+/* Returns true if SQLite knows the columns by this declaration, except that it may have fewer NOT NULL: earlier
+ * versions declared fewer, and labels of codes may have been added. Only columns declared so need a check that they are
+ * never NULL (has_every_label). */
 static bool is_declared(tsx_table *table, const char *now) {
   const char *known = table->declared.declaration;
   bool quoted = false;
@@ -351,8 +351,8 @@ static int module_declare(const tsx_table *table) {
 
 /* ---- The shadow tables ------------------------------------------------------------------------------------------ */
 
-/* Writes NAME_config and NAME_commits. Those of a table whose array is adopted, or that was dropped a moment ago, may be
- * there already, with their old contents. */
+/* Writes NAME_config and NAME_commits. Those of a table whose array is adopted, or that was dropped a moment ago, may
+ * be there already, with their old contents. */
 static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
   const bool adopts = table->connection->database_arrays.adopts ||
@@ -532,8 +532,8 @@ static void expire_statements(sqlite3 *db) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, set, NULL);
 }
 
-/* A statement for which SQLite has taken `x IS NULL` for false, and so its whole WHERE, calls nothing of ours when it is
- * run. Prepared again, it meets the error in xBestIndex. */
+/* A statement for which SQLite has taken `x IS NULL` for false, and so its whole WHERE, calls nothing of ours when it
+ * is run. Prepared again, it meets the error in xBestIndex. */
 int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error) {
   expire_statements(table->connection->db);
   return tsx_fail(error, TSR_ERROR,

@@ -698,8 +698,8 @@ int tsx_defer_creation(tsx_connection *connection, tsx_array *array, tsr_error *
 
 /* Call before an array is written. Publishes the commits that are kept for it, the oldest first, and those for other
  * arrays that no statement has failed with yet. Returns how many it published. If one cannot be published, keeps it and
- * returns the error, so that each statement that writes its array tries again. A commit whose files are gone is reported
- * once and given up. Also reports what tsx_connection_report_lost reports. */
+ * returns the error, so that each statement that writes its array tries again. A commit whose files are gone is
+ * reported once and given up. Also reports what tsx_connection_report_lost reports. */
 int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error);
 
 /* Does the same for the array at a path. */

@@ -557,7 +557,8 @@ static int freeze(tsx_table *table, tsr_error *error) {
   return tsr_array_freeze(array, true, error);
 }
 
-/* Opens the writer of a transaction, and the state that it began with. After an error the caller ends the transaction. */
+/* Opens the writer of a transaction, and the state that it began with. After an error the caller ends the
+ * transaction. */
 static int transaction_open(tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   tsx_array *array = table->array;
   transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);

@@ -700,8 +700,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   int code = begin_statement(u, transaction, error);
   if (code >= 0) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it is
-   * what leave_unchanged has restored, which stays. */
+  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it
+   * is what leave_unchanged has restored, which stays. */
   if (code < 0 && transaction->array && code != TSR_CONSTRAINT && code != TSR_CHECK &&
       memcmp(&mark, &now, sizeof mark) != 0) {
     tsr_error unseen;

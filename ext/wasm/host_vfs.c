@@ -8,10 +8,10 @@
  * throws through this file: engine.js catches what a backend throws, keeps its message for the error of the statement,
  * and returns the code. Offsets and sizes are doubles, which are exact up to 2^53.
  *
- * Files without a name, which SQLite makes for large sorts and savepoints, go to the default VFS, that is, to memory. So
- * do files of the VFS "http" whose names are no URLs: a connection with this VFS attaches both kinds.
- * There are no locks: a backend lets one connection open a file for writing, and files behind URLs never change while
- * they are open (a change that is noticed is an error of the read). So there is no shared memory either, and no WAL.
+ * Files without a name, which SQLite makes for large sorts and savepoints, go to the default VFS, that is, to memory.
+ * So do files of the VFS "http" whose names are no URLs: a connection with this VFS attaches both kinds. There are no
+ * locks: a backend lets one connection open a file for writing, and files behind URLs never change while they are open
+ * (a change that is noticed is an error of the read). So there is no shared memory either, and no WAL.
  */
 #include <emscripten.h>
 #include <stdlib.h>

@@ -67,7 +67,8 @@ EMSCRIPTEN_KEEPALIVE int tessera_function(sqlite3 *db, const char *name, int cou
 
 /* ---- Databases as bytes -------------------------------------------------------------------------------------------- */
 
-/* Puts a database into memory that SQLite then owns. `bytes` is of sqlite3_malloc; also after an error it is SQLite's. */
+/* Puts a database into memory that SQLite then owns. `bytes` is of sqlite3_malloc; also after an error it is
+ * SQLite's. */
 EMSCRIPTEN_KEEPALIVE int tessera_deserialize(sqlite3 *db, unsigned char *bytes, double size) {
   return sqlite3_deserialize(db, "main", bytes, (sqlite3_int64)size, (sqlite3_int64)size,
                              SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
