@@ -45,6 +45,7 @@
       char *: strerror_r(number, room, sizeof room))
 
 #define LINKS_ATTEMPTS 20 /* looks at a file with several names, a millisecond apart (see open_and_look) */
+#define LINKS_LOOKS    4 /* at the count of a file's names, before it is opened and again after */
 #define SMALL_ROOM     8448 /* bytes on the stack for a small file */
 #define CALL_MAX       (UINT64_C(1) << 30) /* most bytes per system call: some systems refuse more than INT_MAX */
 
@@ -249,14 +250,18 @@ static int posix_file_new(tsr_store *store, const char *path, int descriptor, ui
 }
 
 static bool has_one_name(const posix_place *p, struct stat *status) {
-  return fstatat(p->directory, p->name, status, AT_SYMLINK_NOFOLLOW) == 0 && status->st_nlink == 1;
+  bool one = true;
+  for (int i = 0; i < LINKS_LOOKS && one; i++)
+    one = fstatat(p->directory, p->name, status, AT_SYMLINK_NOFOLLOW) == 0 && status->st_nlink == 1;
+  return one;
 }
 
 /* Opens a file or directory and reads its status. With a bound a file must have exactly one name, because others may
  * lie outside the bound; otherwise fails with EMLINK. A rename by steps (rename_exclusive_by_steps) gives a file two
  * names for a moment, so a file with two names is retried for a while. While the kernel is removing a name, the name is
- * still visible but no longer counted. The count is therefore read before and after the open, so that a name being
- * removed is unlikely to pass for the only one. This matters only on systems where a user may link another user's
+ * still visible but no longer counted. The count is therefore read several times before and after the open: a program
+ * that makes and removes a name all the time has it removed in a sixth of the looks, so one look on each side would let
+ * one name in thirty pass for the only one. This matters only on systems where a user may link another user's
  * file. */
 static int open_and_look(const posix_place *p, struct stat *status) {
   const struct timespec moment = {.tv_nsec = 1000000};

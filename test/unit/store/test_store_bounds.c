@@ -240,7 +240,7 @@ static void test_files_with_several_names_are_not_read(void **state) {
 }
 
 /* A name that goes again after the file was opened was one of it nevertheless. The kernel's own removal of a name is
- * not seen at once: once in some ten thousand times a name passes for the only one. */
+ * not seen at once: about once in ten thousand times a name passes for the only one. */
 static void *come_and_go(void *argument) {
   char from[400], to[400];
   (void)argument;
