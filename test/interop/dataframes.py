@@ -180,7 +180,7 @@ def durations(db):
             pd.testing.assert_frame_equal(back, frame)
         if hasattr(pd.DataFrame, "from_arrow"):
             pd.testing.assert_frame_equal(pd.DataFrame.from_arrow(tessera.open("timedeltas", connection=db, datetimes="duration")), frame)
-        same(tessera.open("timedeltas", connection=db, datetimes="integer").to_pandas()["d"].tolist()[0], 36 * 3600 * 10**9, "as integers")
+        same(tessera.open("timedeltas", connection=db, datetimes="integer").to_pandas()["d"].tolist()[0], pd.Timedelta("36h") / pd.Timedelta(1, frame["d"].dt.unit), "as integers")
 
 
 def polars(db):
