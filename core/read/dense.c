@@ -187,6 +187,12 @@ static void drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
   }
 }
 
+static int offer(tsr_dense_windows *w, const tsr_whole_tile *whole, tsr_error *error) {
+  const int rc = w->reader->shortcut.take(w->reader->shortcut.argument, whole, error);
+  w->offer_failed = rc < 0;
+  return rc;
+}
+
 /* Offers the tile to the whole-tile shortcut, if its selected cells form a box and are all that its one fragment wrote
  * in the tile. Returns 1 if they are taken, 0 if not, or < 0. */
 static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_error *error) {
@@ -205,7 +211,7 @@ static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, ts
                                 .cells = cells,
                                 .low = tile->low,
                                 .high = tile->high};
-  return w->reader->shortcut.take(w->reader->shortcut.argument, &whole, error);
+  return offer(w, &whole, error);
 }
 
 /* Offers the tiles before the next one that a written box meets, or some of them, to the whole-tile shortcut as one
@@ -214,7 +220,7 @@ static int offer_gap(tsr_dense_windows *w, tsr_error *error) {
   tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = w->gap_box, .high = w->gap_box + w->dimensions};
   if (!tsr__reader_offers(w->reader)) return 0;
   if (!tsr__walk_gap(&w->walk, w->gap_box, w->gap_box + w->dimensions, &whole.cells)) return 0;
-  const int rc = w->reader->shortcut.take(w->reader->shortcut.argument, &whole, error);
+  const int rc = offer(w, &whole, error);
   if (rc > 0) tsr__walk_pass(&w->walk);
   return rc;
 }
@@ -343,13 +349,14 @@ static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
 }
 
 /* Makes the next window and starts to load it. Ignores errors: if they persist, they are reported when the window
- * becomes the current one. */
+ * becomes the current one. Not those of the shortcut, which may have counted some of the cells that it was offered. */
 static int begin_next_window(tsr_dense_windows *w, tsr_error *error) {
-  tsr_error ignored;
+  tsr_error one = {0};
   uint64_t bytes;
   if (w->walk.ended || !tsr__reader_may_ahead(w->reader)) return TSR_OK;
-  const int rc = make_dense_window(w, &w->next, true, &bytes, &ignored);
-  TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
+  const int rc = make_dense_window(w, &w->next, true, &bytes, &one);
+  if (rc < 0 && w->offer_failed) return tsr__fail(error, rc, "%s", one.message);
+  TSR_TRY(tsr__only_cancelled(rc, &one, error));
   w->has_next = w->next.count > 0;
   return w->has_next ? tsr__reader_load_ahead(w->reader, bytes, error) : TSR_OK;
 }

@@ -699,6 +699,7 @@ typedef struct tsr_dense_windows {
   tsr_dense_window now, next; /* the current window, and the next one */
   uint64_t tile_at; /* the current space tile in `now` */
   bool has_next; /* `next` has been made */
+  bool offer_failed; /* the last offer to the shortcut was an error */
   tsr_dense_making making;
   uint64_t *gap_box; /* scratch, by dimension: low, then high ordinals */
 } tsr_dense_windows;

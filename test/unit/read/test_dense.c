@@ -329,6 +329,46 @@ static void test_budgets_and_cancellation_are_errors(void **state) {
   made_close(&m);
 }
 
+/* Takes no tile, and fails once in the middle of one. */
+typedef struct failing_shortcut {
+  uint64_t fails_at;
+  uint64_t offers[400]; /* by tile */
+} failing_shortcut;
+
+static int fail_once(void *argument, const tsr_whole_tile *whole, tsr_error *error) {
+  failing_shortcut *s = argument;
+  s->offers[whole->tile]++;
+  return whole->tile == s->fails_at && s->offers[whole->tile] == 1 ? tsr__fail(error, TSR_NOMEM, "out of memory") : 0;
+}
+
+/* What the shortcut was offered when it failed is not offered again, also in a window that is made ahead: it may have
+ * counted some of the cells. */
+static void test_a_failed_shortcut_is_asked_no_more(void **state) {
+  (void)state;
+  static made_row rows[12000];
+  made_array m;
+  const int32_t extents[3] = {5, 5};
+  const uint64_t low[3] = {0, 0}, high[3] = {99, 99};
+  made_open(&m, true, 2, false, 0, 99, extents);
+  made_finish_grid(&m);
+  made_dense(&m, 1, low, high, value_of);
+  made_finish_dense(&m);
+  const bool fields[4] = {false, false, true, true};
+  const tsr_request ask = {.fields = fields, .threads = 2};
+  for (uint64_t at = 0; at < 400; at += 7) {
+    failing_shortcut shortcut = {.fails_at = at};
+    tsr_error error = {0};
+    tsr_reader *reader;
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    reader->shortcut = (tsr_reader_shortcut){fail_once, &shortcut};
+    assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
+    assert_int_equal(made_read(reader, &m, rows, 12000, &error), TSR_NOMEM);
+    assert_int_equal(shortcut.offers[at], 1);
+    tsr_reader_close(reader);
+  }
+  made_close(&m);
+}
+
 /* Every allocation fails once. No memory is lost, and the reader works afterwards. */
 static void test_each_failing_allocation_is_an_error(void **state) {
   (void)state;
@@ -376,6 +416,7 @@ int main(void) {
       cmocka_unit_test(test_only_needed_tiles_are_decoded),
       cmocka_unit_test(test_cells_far_apart_in_a_huge_domain_are_found_at_once),
       cmocka_unit_test(test_budgets_and_cancellation_are_errors),
+      cmocka_unit_test(test_a_failed_shortcut_is_asked_no_more),
       cmocka_unit_test(test_each_failing_allocation_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
