@@ -28,19 +28,20 @@ PACKAGE = ("*.js", "*.d.ts", "README.md", "package.json", "sqlite3_wasm_extra_in
 # Sources that are compiled for speed, one by one: their loops pass over cells and bytes. All others are compiled for size, as one file.
 FAST = ("core/base/sort.c", *(f"core/query/{name}.c" for name in ("accumulate", "batch", "evaluate", "groups", "kernels", "keys", "passes")),
         *(f"core/filter/{name}.c" for name in ("bitwidth", "checksum", "delta", "dictionary", "rle", "scale", "shuffle", "xor")),
-        "core/format/tile.c", "core/read/predicate.c", "core/read/space_tiles.c", "core/read/version_merge.c")
+        "core/format/tile.c", "core/read/predicate.c", "core/read/version_merge.c")
 SPEED = ("-O2", "-fno-unroll-loops") # unrolled loops gain little in WebAssembly, and are a sixth of what is compiled for speed
-GLUE = ("module", "host_vfs", "no_buckets", "no_streams") # these and the sources for speed are always compiled: they include headers of core/ and ext/
+GLUE = ("module", "host_vfs", "no_buckets", "no_streams", "no_variants") # these and the sources for speed are always compiled: they include headers of core/ and ext/
 LEFT_OUT = ("core/remote/", "core/store/store_bucket.c", "core/store/prefetch.c", "core/store/upload.c", # buckets: no_buckets.c stands for them
-            "core/arrow/", "core/ingest/arrow.c", "ext/call/lend.c", "ext/data/rows.c", "ext/data/streams.c") # Arrow streams: no_streams.c
+            "core/arrow/", "core/ingest/arrow.c", "ext/call/lend.c", "ext/data/rows.c", "ext/data/streams.c", # Arrow streams: no_streams.c
+            "ext/front/vcf") # TileDB-VCF datasets: no_variants.c
 SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
           "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",
           "SQLITE_OMIT_TRACE", "SQLITE_DQS=0", "SQLITE_OMIT_WAL", "SQLITE_UNTESTABLE", "SQLITE_MAX_MMAP_SIZE=0", "SQLITE_OMIT_TCL_VARIABLE",
           "SQLITE_OMIT_COMPILEOPTION_DIAGS", "SQLITE_ENABLE_LOCKING_STYLE=0", "SQLITE_OMIT_GET_TABLE", "SQLITE_OMIT_AUTHORIZATION")
 MBEDTLS = ("MBEDTLS_AES_FEWER_TABLES", "MBEDTLS_SHA256_SMALLER")
 ZLIB = ("DYNAMIC_CRC_TABLE",) # tables of random bytes, which no compression makes smaller, are made when they are first used
-# Of zstd's ways to compress, those of levels 1 to 7; higher levels compress as level 7 does. All frames are decompressed.
-ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
+# Of zstd's ways to compress, those of levels 1 to 4; higher levels compress about as level 4 does. All frames are decompressed.
+ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
         "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR",
         "ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT") # the other way to decode is for windows larger than a cache
 # What compresses is made of templates, a copy for each case. Without inlining there is one copy, which is slower and a fifth as large.
@@ -147,28 +148,32 @@ def copy_files(folder):
         f.write(sources.notices(f"{ROOT}/build/sources"))
 
 
-def terser():
-    """Returns the command of terser. Installs it into build/minify the first time, and anew when its list of versions and hashes has changed."""
+def minifiers():
+    """Returns the folder of terser's and binaryen's packages. Installs them into build/minify the first time, and again when the list of versions
+    and hashes has changed."""
     place, lists = f"{ROOT}/build/minify", ("package.json", "package-lock.json")
     wanted = "".join(amalgamate.read(f"{HERE}/minify/{name}") for name in lists)
     stamp = f"{place}/installed.txt"
     if not os.path.exists(stamp) or amalgamate.read(stamp) != wanted:
         if not shutil.which("npm"):
-            raise Fault("npm is not installed: it brings terser, which makes the JavaScript small")
+            raise Fault("npm is not installed: it brings terser and binaryen, which make the package small")
         os.makedirs(place, exist_ok=True)
         for name in lists:
             shutil.copy(f"{HERE}/minify/{name}", place)
         command.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=place)
         with open(stamp, "w", encoding="utf-8") as f:
             f.write(wanted)
-    return ["node", f"{place}/node_modules/terser/bin/terser"]
+    return f"{place}/node_modules"
 
 
 def minify(folder):
-    """Takes comments, blanks and long local names out of the package's JavaScript. The sources beside this file keep them."""
+    """Takes comments, blanks and long local names out of the package's JavaScript; the sources beside this file keep them. Optimizes the module
+    with a newer binaryen than emscripten's."""
+    place, wasm = minifiers(), f"{folder}/tessera.wasm"
+    command.run(["node", f"{place}/binaryen/bin/wasm-opt", "-Oz", "--enable-bulk-memory", "--enable-sign-ext", "--enable-nontrapping-float-to-int", wasm, "-o", wasm])
     for name in sorted(os.listdir(folder)):
         if name.endswith(".js"):
-            command.run([*terser(), f"{folder}/{name}", "--module", "--ecma", "2020", "--compress", "passes=2", "--mangle", "--output", f"{folder}/{name}"])
+            command.run(["node", f"{place}/terser/bin/terser", f"{folder}/{name}", "--module", "--ecma", "2020", "--compress", "passes=2", "--mangle", "--output", f"{folder}/{name}"])
 
 
 def build(folder):
