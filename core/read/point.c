@@ -7,6 +7,8 @@
  */
 #include "read/reader.h"
 
+#include <string.h>
+
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -19,9 +21,12 @@ typedef struct point_iterator {
   uint64_t ordinals[]; /* by dimension */
 } point_iterator;
 
-static bool same_ends(const tsr_field *field, const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
-  return field->cell_size ? tsr__key(field->datatype, a) == tsr__key(field->datatype, b)
-                          : tsr__bytes_compare(a, a_size, b, b_size) == 0;
+/* Equal bytes are equal values; of floats others may be, too. */
+static bool is_same_value(const tsr_field *field, const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
+  if (!field->cell_size) return tsr__bytes_compare(a, a_size, b, b_size) == 0;
+  return a == b || memcmp(a, b, field->cell_size) == 0 ||
+         (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
+          tsr__key(field->datatype, a) == tsr__key(field->datatype, b));
 }
 
 const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges) {
@@ -30,10 +35,9 @@ const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ran
     if (ranges->all) continue;
     const tsr_range *range = ranges->ranges;
     if (ranges->count != 1 || !range->low || !range->high || range->low_exclusive || range->high_exclusive) return NULL;
-    if (!value) value = range;
-    if (!same_ends(field, value->low, value->low_size, range->low, range->low_size) ||
-        !same_ends(field, value->low, value->low_size, range->high, range->high_size))
-      return NULL;
+    if (!is_same_value(field, range->low, range->low_size, range->high, range->high_size)) return NULL;
+    if (value && !is_same_value(field, value->low, value->low_size, range->low, range->low_size)) return NULL;
+    value = range;
   }
   return value;
 }
