@@ -52,6 +52,13 @@ def test_slices():
     fails(IndexError, "none is counted from the end", lambda: a[:-1])
     fails(IndexError, "3 dimensions, t, y_index, x, and 4", lambda: a[0, 0, 0, 0])
     fails(IndexError, "no step", lambda: a[::2])
+    same((a[["v", "n"]].numpy("n").tolist(), len(a[["v", "n"]])), (whole.tolist(), 60))
+    for key in ("w", ("v", "w"), ["v", "w"], slice("a", "w")):   # no column, and no coordinate of a dimension of numbers
+        fails(KeyError, "has no column '" + ("a" if isinstance(key, slice) else "w"), lambda: a[key])
+    for box in ({"t": "w"}, {"t": ("0", "w")}, {"x": ["0", "w"]}):
+        for calculated in (len, lambda part: part.mean("v"), lambda part: part.sum("v", by="x").df(), lambda part: tessera.sql("SELECT count(*) FROM p", p=part)):
+            fails(TypeError, "'w' is not a valid INT64", lambda: calculated(a.sel(**box)))
+    same((a["1"].numpy("n").tolist(), len(a.sel(t="1"))), (whole[1:2].tolist(), 20))
     fails(TypeError, "not iterable", lambda: list(a))
     assert a and a[1:1], "an Array is true, also without cells"
     days = tessera.create("days", pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]), "v": [1, 2, 3]}).set_index("day"))
