@@ -442,6 +442,7 @@ def test_command():
     if shutil.which("sqlite3"):
         command("shell", "shell.db", input="CREATE TABLE t AS SELECT tessera_version() AS v;")
         same(command("shell", "-d", "shell.db", input="SELECT v = tessera_version() FROM t;"), "1\n", "shell, with its file in both forms")
+        same(command("shell", "shell.db", "SELECT count(*) FROM t", "SELECT v = tessera_version() FROM t"), "1\n1\n", "shell, with statements")
     assert "one database" in command("shell", "a.db", "-d", "b.db", status=2), "shell"
     command("check", "cube")
     with open("smaller/__fragments/" + os.listdir("smaller/__fragments")[0] + "/a1.tdb", "r+b") as file:
