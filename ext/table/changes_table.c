@@ -221,6 +221,17 @@ static int declare_gone(const tsx_changes_table *t) {
                      "CREATE TABLE x(change TEXT, before BLOB HIDDEN, after BLOB HIDDEN, mode BLOB HIDDEN)");
 }
 
+/* Finds the schema of a source without one: that of the table, and for a table in temp as SQLite finds names, temp before
+ * main. The table itself may have the name of its source. */
+static int find_home(sqlite3 *db, const char *own, const char *name, const char **home) {
+  tsx_table_kind kind = TSX_TABLE_OTHER;
+  *home = own;
+  if (strcmp(own, "temp") != 0) return SQLITE_OK;
+  const int code = tsx_schema_kind(db, own, name, &kind);
+  if (kind != TSX_TABLE_ARRAY) *home = "main";
+  return code;
+}
+
 /* `creates`: the source must be there. */
 static int make_table(tsx_connection *connection, const char *const *arguments, const char *schema, const char *name,
                       const char *list, bool creates, sqlite3_vtab **vtab, char **message) {
@@ -230,11 +241,13 @@ static int make_table(tsx_connection *connection, const char *const *arguments, 
   t->connection = connection;
   tsx_connection_hold(connection);
   tsx_connection_add_table(connection);
-  const char *home = schema ? schema : strcmp(arguments[1], "temp") == 0 ? "main" : arguments[1];
+  const char *home = schema;
+  int code = home ? SQLITE_OK : find_home(connection->db, arguments[1], name, &home);
   t->name = sqlite3_mprintf("%s", arguments[2]);
   t->source = sqlite3_mprintf("\"%w\".\"%w\"", home, name);
   t->path = sqlite3_mprintf("db:\"%w\".\"%w\"", home, name);
-  int code = t->name && t->source && t->path ? read_source(t, home, name, list, message) : SQLITE_NOMEM;
+  if (!t->name || !t->source || !t->path) code = SQLITE_NOMEM;
+  if (code == SQLITE_OK) code = read_source(t, home, name, list, message);
   if (code == SQLITE_OK) code = name_columns(t);
   if (code == SQLITE_OK) code = declare(t);
   if (code == SQLITE_ERROR && t->gone && !creates) code = declare_gone(t);

@@ -270,8 +270,7 @@ static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error)
   return TSR_OK;
 }
 
-/* Returns true if SQLite reports no column as unchanged. In an UPDATE ... FROM, releases before 3.41 never do. A NULL
- * for a column that is not nullable then counts as unchanged if the old cell reads as NULL, like NaN. */
+/* Returns true if SQLite reports no column as unchanged. In an UPDATE ... FROM, releases before 3.41 never do. */
 static bool all_given(const tsx_changes *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
@@ -279,21 +278,25 @@ static bool all_given(const tsx_changes *u, sqlite3_value **values) {
 }
 
 /* Returns 1 if a column of the reader's row reads as NULL, 0 if not, or an error. */
-static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index, tsr_error *error) {
+static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index, bool unwritten,
+                         tsr_error *error) {
   const tsr_column *cells;
   TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
+  if (cells->unwritten && !unwritten) return 0;
   return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.shows.fill_unwritten);
 }
 
-/* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. */
+/* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. A NULL for a
+ * field that is not nullable counts as unchanged if the old cell reads as NULL, like NaN, so v + 1 need not leave such
+ * cells out. A cell that was never written counts only if SQLite does not tell what changed: keeping it writes it. */
 static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   bool blind = all_given(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     const int c = tsx_row_column(u->row, f);
     int keep = c < 0 || sqlite3_value_nochange(values[c]);
-    if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
-        (keep = reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
+    if (!keep && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
+        (keep = reads_as_null(u, (uint32_t)c, f, index, blind, error)) < 0)
       return keep;
     TSX_TRY(keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error));
   }

@@ -52,6 +52,13 @@ def test_slices():
     fails(IndexError, "none is counted from the end", lambda: a[:-1])
     fails(IndexError, "3 dimensions, t, y_index, x, and 4", lambda: a[0, 0, 0, 0])
     fails(IndexError, "no step", lambda: a[::2])
+    same((a[["v", "n"]].numpy("n").tolist(), len(a[["v", "n"]])), (whole.tolist(), 60))
+    for key in ("w", ("v", "w"), ["v", "w"], slice("a", "w")):   # no column, and no coordinate of a dimension of numbers
+        fails(KeyError, "has no column '" + ("a" if isinstance(key, slice) else "w"), lambda: a[key])
+    for box in ({"t": "w"}, {"t": ("0", "w")}, {"x": ["0", "w"]}):
+        for calculated in (len, lambda part: part.mean("v"), lambda part: part.sum("v", by="x").df(), lambda part: tessera.sql("SELECT count(*) FROM p", p=part)):
+            fails(TypeError, "'w' is not a valid INT64", lambda: calculated(a.sel(**box)))
+    same((a["1"].numpy("n").tolist(), len(a.sel(t="1"))), (whole[1:2].tolist(), 20))
     fails(TypeError, "not iterable", lambda: list(a))
     assert a and a[1:1], "an Array is true, also without cells"
     days = tessera.create("days", pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]), "v": [1, 2, 3]}).set_index("day"))
@@ -435,6 +442,7 @@ def test_command():
     if shutil.which("sqlite3"):
         command("shell", "shell.db", input="CREATE TABLE t AS SELECT tessera_version() AS v;")
         same(command("shell", "-d", "shell.db", input="SELECT v = tessera_version() FROM t;"), "1\n", "shell, with its file in both forms")
+        same(command("shell", "shell.db", "SELECT count(*) FROM t", "SELECT v = tessera_version() FROM t"), "1\n1\n", "shell, with statements")
     assert "one database" in command("shell", "a.db", "-d", "b.db", status=2), "shell"
     command("check", "cube")
     with open("smaller/__fragments/" + os.listdir("smaller/__fragments")[0] + "/a1.tdb", "r+b") as file:

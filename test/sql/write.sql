@@ -242,6 +242,18 @@ UPDATE strict SET f = v FROM source WHERE source.x = strict.x AND strict.x = 2;
 UPDATE strict SET a = 11 FROM source WHERE source.x = strict.x AND strict.x < 2;
 UPDATE strict SET a = 21 FROM source WHERE source.x = strict.x AND strict.x = 2;
 SELECT * FROM raw WHERE x IN (1, 2) ORDER BY x;
+-- A plain UPDATE: what reads as NULL stays what it is where the new value is NULL, too; a value does not become NULL, and cells that were never written stay so
+UPDATE strict SET d = d || '', a = a + 1 WHERE x = 1;
+UPDATE strict SET g = g || '', a = a + 1 WHERE x = 2;
+UPDATE strict SET f = NULL WHERE x = 1;
+UPDATE strict SET d = NULL WHERE x = 2;
+SELECT * FROM raw WHERE x IN (1, 2) ORDER BY x;
+CREATE VIRTUAL TABLE unwritten USING tessera('unwritten', x INT32 DIMENSION(0, 3, 4), a INT32 NOT NULL, f FLOAT64 NOT NULL, kind=dense);
+INSERT INTO unwritten VALUES(0, 1, 0.5), (3, 2, 1.5);
+UPDATE unwritten SET a = a + 1 WHERE x = 1;
+UPDATE unwritten SET f = f + 1;
+UPDATE unwritten SET f = f + 1 WHERE f IS NOT NULL;
+SELECT x, a, f FROM unwritten;
 -- A table whose array is missing and whose declaration is gone can be dropped
 CREATE VIRTUAL TABLE gone USING tessera('gone', x INT32 DIMENSION(0, 9), a INT32);
 .dbconfig defensive off

@@ -525,6 +525,29 @@ def test_gone():
         db.close()
 
 
+def test_source_in_temp():
+    """A table of changes in temp finds its source as SQLite finds names: an array in temp, as tessera_attach makes, before one in main."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    db = Database(os.path.join(folder, "data.db"))
+    for name, value in (("main.t", 1), ("temp.t", 2), ("temp.u", 3), ("main.w", 4)):
+        path = os.path.join(folder, name)
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{path}', x INT32 DIMENSION(0, 9, 5), v INT32)")
+        db.query(f"INSERT INTO {name} VALUES(1, {value})")
+    db.query(f"SELECT tessera_attach('{os.path.join(folder, 'temp.u')}', '{{\"prefix\":\"a\"}}')")
+    db.query("CREATE TEMP TABLE w(x)")
+    for name, source, value in (("temp.c", "t", 2), ("temp.d", "u", 3), ("temp.e", "atemp_u", 3), ("temp.f", "w", 4), ("temp.g", "main.t", 1),
+                                ("main.h", "t", 1)):
+        if source == "atemp_u":
+            source = '"' + db.query("SELECT name FROM tessera_attached")[0][0] + '"'
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera_changes({source})")
+        same(db.query(f"SELECT new_v FROM {name}(0)"), [(value,)], name)
+    fails(db, "CREATE VIRTUAL TABLE i USING tessera_changes(u)", "is not a table of tessera")
+    db.query("DROP TABLE temp.t")
+    db.query("CREATE VIRTUAL TABLE temp.t USING tessera_changes(t)")
+    same(db.query("SELECT new_v FROM temp.t(0)"), [(1,)], "a table with the name of its source")
+    db.close()
+
+
 def test_names_that_are_taken():
     """Dimensions may have the names that a hidden argument would get, however many underscores it has."""
     db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "data.db"))

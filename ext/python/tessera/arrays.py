@@ -25,7 +25,7 @@ import weakref
 from typing import Any
 
 from . import statements as sql
-from .errors import Denied, Error, Interrupted, NotFound, Range, Unsupported, plain_errors
+from .errors import Denied, Error, Interrupted, Mismatch, NotFound, Range, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -55,6 +55,7 @@ _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 *
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
 LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
+_NUMBERS = re.compile("U?INT|FLOAT")   # datatypes of dimensions whose coordinates are numbers
 _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
@@ -337,6 +338,21 @@ def _bounds(name, value):
     return [None if end is None else _coordinate(end) for end in value] if isinstance(value, tuple) else _coordinate(value)
 
 
+def _ends(ends):
+    """The coordinates in what _bounds() returned."""
+    return ends["in"] if isinstance(ends, dict) else ends if isinstance(ends, list) else [ends]
+
+
+def _is_word(value):
+    """Whether a coordinate is a text that no dimension of numbers has."""
+    if not isinstance(value, str):
+        return False
+    with contextlib.suppress(ValueError):
+        float(value)
+        return False
+    return True
+
+
 def _coordinate(value):
     """Returns a coordinate as a box has it: a number or text of Python. Instants, dates and times of day are ISO text."""
     if is_missing(value):
@@ -516,6 +532,14 @@ class Array(Stream):
         for what, name, roles in told:
             if fields.get(name) not in roles:
                 raise Error(self._lacks(what, name, *roles))
+
+    def check_coordinates(self):
+        """Raises an error if sel() got a text for a dimension of numbers: SQLite would compare them, and find nothing."""
+        texts = [(name, end) for name, ends in self._box.items() for end in _ends(ends) if _is_word(end)]
+        types = dict(self._about("name, datatype", "tessera_schema", "role = 'dimension'")) if texts else {}
+        for name, text in texts:
+            if _NUMBERS.match(types.get(name, "")):
+                raise Mismatch(f"array {self.path}: dimension {name!r}: {text!r} is not a valid {types[name]}")
 
     @contextlib.contextmanager
     def _checking(self):
@@ -1021,20 +1045,22 @@ class Array(Stream):
             self._now()
 
     def __getitem__(self, key: Any) -> Array:
-        """a["temp"], a["day", "temp"]: these columns. a[10:20, 5]: these coordinates, dimension by dimension; a slice of integers ends before its stop,
+        """a["temp"], a["day", "temp"], a[["day", "temp"]]: these columns. a[10:20, 5]: these coordinates, dimension by dimension; a slice of integers ends before its stop,
         as everywhere in Python, and one of texts or instants includes it. Coordinates are those of the array: they need not begin with 0."""
         keys = key if isinstance(key, tuple) else (key,)
-        if keys and all(isinstance(name, str) for name in keys) and set(keys) <= {*self.attributes, *self.dims, *self.labels}:
-            return self.select(*keys)
+        names, known = key if isinstance(key, list) else keys, {*self.attributes, *self.dims, *self.labels}
+        strange = next((name for name in names if isinstance(name, str) and name not in known), None)
+        if names and strange is None and all(isinstance(name, str) for name in names):
+            return self.select(*names)
         dims = self.dims
         if Ellipsis in [k for k in keys if k is Ellipsis]:
             at = next(i for i, k in enumerate(keys) if k is Ellipsis)
             keys = (*keys[:at], *[slice(None)] * (len(dims) - len(keys) + 1), *keys[at + 1:])
         if len(keys) > len(dims):
             raise IndexError(f"array {self.path} has {len(dims)} dimensions, {', '.join(dims)}, and {len(keys)} indexes were given")
-        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if not isinstance(k, slice) or k != slice(None)}) if keys else self
+        return self.sel(**{name: self._index(name, k, strange) for name, k in zip(dims, keys) if not isinstance(k, slice) or k != slice(None)}) if keys else self
 
-    def _index(self, name, key):
+    def _index(self, name, key, strange):
         key = slice(_scalar(key.start), _scalar(key.stop), key.step) if isinstance(key, slice) else _scalar(key)
         if isinstance(key, slice):
             if key.step not in (None, 1):
@@ -1043,7 +1069,10 @@ class Array(Stream):
             low = key.start
         else:
             low, stop = key, None
-        domain = dict(self._about("name, domain", "tessera_schema", "role = 'dimension'"))[name]
+        domain, datatype = {of: about for of, *about in self._about("name, domain, datatype", "tessera_schema", "role = 'dimension'")}[name]
+        word = next(filter(_is_word, key if isinstance(key, list) else (low, stop)), None)
+        if word is not None and _NUMBERS.match(datatype):
+            raise KeyError(self._lacks("column", strange or word, "attribute", "dimension", "label") + f"; a coordinate of {name} is {datatype}")
         begins = json.loads(domain)[0] if domain else None
         if isinstance(begins, int) and begins >= 0 and any(isinstance(end, int) and end < 0 for end in (low, key.stop if isinstance(key, slice) else None)):
             raise IndexError(f"{name}: coordinates of {self.path} begin with {begins}, and indexes are coordinates: none is counted from the end")

@@ -270,7 +270,7 @@ def _shell(args):
         text = group.replace("'", "''")
         commands += ["-cmd", f"SELECT tessera_attach('{text}') || ' tables';"]
     try:
-        os.execvp("sqlite3", ["sqlite3", *commands, args.file or args.database or ":memory:"])
+        os.execvp("sqlite3", ["sqlite3", *commands, args.file or args.database or ":memory:", *args.statements])
     except FileNotFoundError:
         raise FileNotFoundError("the program sqlite3 is not installed: apt install sqlite3, or brew install sqlite") from None
 
@@ -320,7 +320,8 @@ def _parser():
     verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}),
          (("--set",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_copy"}))
     verb("demo", _demo, "copy the arrays of the manual into a folder", (("folder",), {"nargs": "?", "default": "demo"}))
-    verb("shell", _shell, "start sqlite3 with tessera loaded", (("file",), {"metavar": "FILE", "nargs": "?", "help": "a database file, as -d"}), database, attach)
+    verb("shell", _shell, "start sqlite3 with tessera loaded", (("file",), {"metavar": "FILE", "nargs": "?", "help": "a database file, as -d"}),
+         (("statements",), {"metavar": "SQL", "nargs": "*", "help": "run these, and end"}), database, attach)
     return parser
 
 

@@ -113,6 +113,7 @@ def _check_columns(array, connection, table):
             if "no such column" in str(e):
                 array.check_names()
             raise
+    array.check_coordinates()
 
 
 def _columns_of(array):
