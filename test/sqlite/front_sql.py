@@ -450,6 +450,7 @@ def test_subqueries_that_only_rename():
                  "SELECT sum(n) FROM (SELECT n FROM cube WHERE n > (SELECT avg(n) FROM cube)) WHERE n < 100", "SELECT max(n) AS n FROM (SELECT v AS n, n AS v FROM cube) WHERE v > 3", "SELECT day FROM (SELECT day / 2 AS day, n FROM cube) WHERE day = 3 AND n % 2 = 0",
                  "SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "SELECT k, sum(w), max(q.w) FROM (SELECT a + 1 AS k, b * 2 AS w FROM (SELECT day / 2 AS a, n + x AS b FROM (SELECT * FROM cube WHERE v > 1) WHERE n < 100) AS i WHERE i.a > 0) AS q WHERE w > 30 GROUP BY k",
                  "SELECT label, sum(s.n) FROM (SELECT * FROM cube) s JOIN towns ON towns.x = s.x GROUP BY label", "SELECT n, count(*) FROM (SELECT v AS n, n AS v FROM (SELECT n AS v, v AS n FROM cube c WHERE c.n > 3 AND c.v < 90) WHERE n > 1) WHERE v > 2 GROUP BY n",
+                 "SELECT label, sum(s.n) FROM (SELECT * FROM cube WHERE n > (SELECT avg(n) FROM cube)) s JOIN towns ON towns.x = s.x WHERE n < (SELECT max(n) FROM cube) GROUP BY label", "SELECT label, count(*) FROM (SELECT x FROM (SELECT x, n FROM cube WHERE v > (SELECT avg(v) FROM cube)) WHERE n > (SELECT avg(n) FROM cube)) s LEFT JOIN towns USING(x) GROUP BY label",
                  "SELECT k + 1, count(*) FROM (SELECT day / 3 AS k, n * 2 FROM cube) GROUP BY k + 1", "SELECT s.*, count(*) FROM (SELECT day, x AS \"a b\" FROM cube) AS s GROUP BY 1, \"a b\""):
         same(explain(db, text)[0][1], "columns", text)
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
