@@ -331,6 +331,19 @@ def test_what_stays_with_rows():
     same(sql(db, text), text)
 
 
+def test_distinct_from():
+    """The FROM of IS DISTINCT FROM has no tables: what follows it is no path and no source."""
+    db = Database()
+    if db.version() < (3, 39, 0):
+        return
+    cube(db)
+    for operator in ("IS DISTINCT FROM", "IS NOT DISTINCT\nFROM"):
+        for text in (f"SELECT n {operator} 5, count(*) FROM cube GROUP BY 1", f"SELECT n {operator} (SELECT max(n) FROM cube), sum(v) FROM cube GROUP BY 1", f"SELECT sum(v) FILTER (WHERE n {operator} '5') FROM cube", f"SELECT 'a/b' {operator} 'a/c', count(*) FROM cube"):
+            check_contains(same_rows(db, text), '"tessera:')
+        for text in (f"SELECT CASE WHEN label {operator} 'a/b' THEN 1 END, (SELECT max(n) FROM cube) FROM towns", f"SELECT label FROM towns JOIN cube ON label {operator} 'nosuch/array' AND cube.x = towns.x", f"SELECT label {operator} 'one', label {operator} \"label\" FROM towns"):
+            same_rows(db, text)
+
+
 def test_names_of_columns_stay():
     db = Database()
     cube(db)
