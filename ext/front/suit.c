@@ -27,6 +27,34 @@ static bool suit_unsigned(const tsx_query *query, const tsx_expr *tree) {
   return column && column->form == TSX_UINT64;
 }
 
+static bool suit_is_null(const tsx_expr *tree) {
+  return tree->kind == TSX_EXPR_LITERAL && tree->end - tree->begin == 4 && !sqlite3_strnicmp(tree->begin, "null", 4);
+}
+
+/* Returns true if the cells of a UINT64 are compared. SQLite sees those past 64 bits with a sign as text, which comes
+ * after all numbers. Around aggregates, SQLite itself compares. */
+static bool suit_compares_unsigned(const tsx_query *query, const tsx_expr *tree) {
+  const tsr_operation cells = tree->kind == TSX_EXPR_FUNCTION ? tree->call.function->cells : TSR_OP_COUNT;
+  const bool function = cells == TSR_OP_NULLIF || cells == TSR_OP_LEAST || cells == TSR_OP_GREATEST;
+  const bool binary = tree->kind == TSX_EXPR_BINARY && tree->operation >= TSR_OP_EQUAL &&
+                      tree->operation <= TSR_OP_IS_NOT && !suit_is_null(tree->operands[1]);
+  const bool compares = function || binary || tree->kind == TSX_EXPR_BETWEEN || tree->kind == TSX_EXPR_IN ||
+                        (tree->kind == TSX_EXPR_CASE && tree->base);
+  return compares && !tree->has_aggregate && suit_any(query, tree, suit_unsigned);
+}
+
+/* Returns true if a SELECT compares the cells of a UINT64 elsewhere than in WHERE. */
+static bool suit_has_compared(const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (suit_any(query, s->items[i].tree, suit_compares_unsigned)) return true;
+  for (uint32_t i = 0; i < s->group_count; i++)
+    if (suit_any(query, s->group[i], suit_compares_unsigned)) return true;
+  for (uint32_t i = 0; i < s->order_count; i++)
+    if (suit_any(query, s->order[i].tree, suit_compares_unsigned)) return true;
+  return suit_any(query, s->having, suit_compares_unsigned);
+}
+
 /* Returns true if a column stands beside the aggregates that is no key: its value is that of some row with the only min
  * or max, and SQLite may choose another row. */
 static bool suit_bare(const tsx_query *query, const tsx_expr *tree) {
@@ -99,6 +127,7 @@ const char *tsx_front_inexact(const tsx_query *query) {
   const tsx_select *s = &query->select;
   if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
   if (suit_any(query, s->where, suit_unsigned)) return "a UINT64 in WHERE may compare with text as a number";
+  if (suit_has_compared(query)) return "a UINT64 compares with REAL or text as a number";
   for (uint32_t i = 0; i < query->table->column_count; i++)
     if (s->meaning.used[i] && query->table->columns[i].form == TSX_BLOB) return "a column of bytes";
   return NULL;

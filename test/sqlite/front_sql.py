@@ -316,7 +316,14 @@ def test_what_stays_with_rows():
         same(found[0][:2], (text, "rows"), text)
         check_contains(found[0][2], why)
         same(sql(db, text), text)
-    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2)")
+    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2), (4, '18446744073709551615', 3)")
+    for term in ("u > '5'", "u < 1e19", "9e999 BETWEEN 1 AND u", "u IN ('7', 5.0)", "nullif(u, '7')", "max(u, 1e300) > 2", "CASE u WHEN '7' THEN 1 END", "u IS '7'", "coalesce(u, 3) > 9e999"):   # SQLite sees text past 64 bits with a sign, which comes after all numbers
+        for text in (f"SELECT n, count(*) FILTER (WHERE {term}) FROM big GROUP BY n", f"SELECT sum({term}), count(*) FROM big", f"SELECT {term}, count(*) FROM big GROUP BY 1", f"SELECT u, count(*) FROM big GROUP BY u HAVING {term} ORDER BY {term}, u"):
+            same(explain(db, text)[0][2], "a UINT64 compares with REAL or text as a number", text)
+            same_rows(db, text)
+    for text in ("SELECT u, max(u), count(DISTINCT u) FROM big GROUP BY u HAVING max(u) > '5'", "SELECT count(*) FILTER (WHERE u IS NOT NULL) FROM big"):   # nothing is compared, or SQLite compares
+        same(explain(db, text)[0][1], "columns", text)
+        same_rows(db, text)
     db.query("CREATE TABLE digits(t)")
     db.query("INSERT INTO digits VALUES('5'), (7), (NULL)")
     for text in ("SELECT * FROM digits LEFT JOIN (SELECT u FROM big WHERE n + 1 > 1) s ON s.u = t", "SELECT * FROM (SELECT u, count(*) FROM big GROUP BY u) WHERE u = '5'"):   # the array, which SQLite may ask, compares a UINT64 with digits
