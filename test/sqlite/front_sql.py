@@ -549,6 +549,15 @@ def test_windows_around_groups():
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
 
 
+def test_windows_that_read_nothing():
+    """A window function beside constants alone sees all cells, not one group of them."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT row_number() OVER () FROM cube WHERE n + v > 50", "SELECT 5, total(1) OVER (ORDER BY 4) FROM cube WHERE n + v > 5000", "SELECT count(*) FROM (SELECT 7 AS c, ntile(3) OVER () AS t FROM cube WHERE n * 2 > v)",
+                 "SELECT rank() OVER (ORDER BY c) FROM (SELECT 2 AS c, n FROM cube) WHERE n + 1 > 40", "SELECT row_number() OVER () FROM cube GROUP BY day", "SELECT row_number() OVER (), count(*) FROM cube"):
+        same_rows(db, text)
+
+
 def test_paths_in_from():
     """A path stands for the table that CREATE would make of it, in parts over columns and by rows."""
     db = Database(os.path.join(host.FOLDER, "a.db"))
