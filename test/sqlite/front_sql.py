@@ -783,6 +783,22 @@ def test_fallback_to_rows():
     same(parts(db), (0, 1), "groups that need more than memory_mb")
 
 
+def test_fallback_with_a_condition_that_the_part_decides():
+    """SQLite leaves the comparison of a datetime of cells to the part, and the rows that replace it must satisfy it, too."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE log USING tessera(x INT32 DIMENSION, at DATETIME_DAY, n INT64, t TEXT)")
+    db.query("INSERT INTO log VALUES(1, '2024-01-01', 3, '3'), (2, '2024-01-02', 9223372036854775807, 'x'), (3, '2024-02-01', 5, NULL), (4, NULL, 6, '06'), (5, '2024-01-02', 7, '8')")
+    db.query("CREATE TABLE days(day TEXT)")
+    db.query("INSERT INTO days VALUES('2024-01-01'), ('2024-01-02'), (NULL)")
+    parts(db)
+    for term in ("at = '2024-01-02'", "at IS '2024-01-02T00:00'", "at >= '2024-01' AND at < '2024-02'", "at IN ('2024-01-01', '2024-02', 'no time')", "at BETWEEN '2024-01-02' AND '2025'", "at > '2024-01-01' AND m > 1", "at <= '1.1.2024'", "at <> '2024-01-02'", "at IS NOT '2024-01-01'"):
+        for inner in ("SELECT at, n AS m, t FROM log WHERE n * 2 > 0", "SELECT at, n + 0 AS m, t FROM log WHERE n >= t -- text and a number\n"):
+            text = f"SELECT count(*) OVER (ORDER BY m), m FROM ({inner}) WHERE {term}"
+            check_contains(same_rows(db, text), "tessera:")
+            same(parts(db)[1] > 0, True, text)
+    same_rows(db, "SELECT day, m FROM days LEFT JOIN (SELECT at, n + 0 AS m FROM log WHERE n >= t) ON at = day")
+
+
 def test_errors_of_the_data_are_errors():
     db = Database()
     path = os.path.join(host.FOLDER, "d")
