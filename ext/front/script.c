@@ -40,11 +40,22 @@ static bool script_opens(const tsx_script *s, uint32_t i) {
 
 /* ---- Tokens ------------------------------------------------------------------------------------------------------ */
 
+/* Makes one operator of the words DISTINCT FROM: this FROM has no tables. Returns true if the token is its second. */
+static bool script_join_words(tsx_script *s, const tsx_token *token) {
+  if (s->token_count == 0 || !tsx_token_is(token, "FROM") || !script_is(s, s->token_count - 1, "DISTINCT"))
+    return false;
+  tsx_token *before = &s->tokens[s->token_count - 1].token;
+  before->kind = TSX_TOKEN_MARK;
+  before->size = (uint64_t)(token->text + token->size - before->text);
+  return true;
+}
+
 /* Reads the tokens up to the end or the first semicolon. Returns what comes after the semicolon, or NULL. */
 static const char *script_tokens(tsx_script *s, bool *sound) {
   tsx_tokens tokens = tsx_tokens_of(s->text);
   for (; tokens.token.kind != TSX_TOKEN_END && !tsx_token_is(&tokens.token, ";"); tsx_tokens_next(&tokens)) {
     *sound &= tokens.token.kind != TSX_TOKEN_BAD;
+    if (s->tokens && script_join_words(s, &tokens.token)) continue;
     if (s->tokens) s->tokens[s->token_count] = (tsx_script_token){tokens.token, TSX_SCRIPT_NONE};
     s->token_count++;
   }

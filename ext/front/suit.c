@@ -27,6 +27,63 @@ static bool suit_unsigned(const tsx_query *query, const tsx_expr *tree) {
   return column && column->form == TSX_UINT64;
 }
 
+static bool suit_is_null(const tsx_expr *tree) {
+  return tree->kind == TSX_EXPR_LITERAL && tree->end - tree->begin == 4 && !sqlite3_strnicmp(tree->begin, "null", 4);
+}
+
+static bool suit_compares(const tsx_expr *tree) {
+  const tsr_operation cells = tree->kind == TSX_EXPR_FUNCTION ? tree->call.function->cells : TSR_OP_COUNT;
+  const bool function = cells == TSR_OP_NULLIF || cells == TSR_OP_LEAST || cells == TSR_OP_GREATEST;
+  const bool binary = tree->kind == TSX_EXPR_BINARY && tree->operation >= TSR_OP_EQUAL &&
+                      tree->operation <= TSR_OP_IS_NOT && !suit_is_null(tree->operands[1]);
+  return function || binary || tree->kind == TSX_EXPR_BETWEEN || tree->kind == TSX_EXPR_IN ||
+         (tree->kind == TSX_EXPR_CASE && tree->base);
+}
+
+/* Returns true if the cells of a UINT64 are compared. SQLite sees those past 64 bits with a sign as text, which comes
+ * after all numbers. Around aggregates, SQLite itself compares. */
+static bool suit_compares_unsigned(const tsx_query *query, const tsx_expr *tree) {
+  return suit_compares(tree) && !tree->has_aggregate && suit_any(query, tree, suit_unsigned);
+}
+
+static bool suit_is_instant(const tsx_query *query, const tsx_expr *tree) {
+  const tsx_column *column = suit_column(query, tsx_expr_meaning(tree));
+  return column && column->form == TSX_DATETIME;
+}
+
+/* Returns true if a constant may be a number that is no literal. */
+static bool suit_may_count(const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->field != TSX_FIELD_NONE || tree->has_aggregate) return false;
+  if (tree->kind == TSX_EXPR_CAST) return !tsx_type_has(tree->name, "CHAR") && !tsx_type_has(tree->name, "TEXT");
+  return tree->kind == TSX_EXPR_UNARY || tree->kind == TSX_EXPR_BINARY;
+}
+
+/* Returns true if a datetime is compared with a number, whose affinity decides whether SQLite compares texts, or if it
+ * is an end of BETWEEN: of these, SQLite hands some to the array. */
+static bool suit_compares_instant(const tsx_query *query, const tsx_expr *tree) {
+  if (!suit_compares(tree) || tree->has_aggregate) return false;
+  bool instant = tree->base && suit_is_instant(query, tree->base), counts = tree->base && suit_may_count(tree->base);
+  for (uint32_t i = 0; i < tree->count; i++) {
+    instant |= suit_is_instant(query, tree->operands[i]);
+    counts |= suit_may_count(tree->operands[i]);
+  }
+  if (!instant) return false;
+  return counts || (tree->kind == TSX_EXPR_BETWEEN && !suit_is_instant(query, tree->operands[0]));
+}
+
+/* Returns true if the test holds in a SELECT elsewhere than in WHERE. */
+static bool suit_has(const tsx_query *query, bool (*test)(const tsx_query *query, const tsx_expr *tree)) {
+  const tsx_select *s = &query->select;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (suit_any(query, s->items[i].tree, test)) return true;
+  for (uint32_t i = 0; i < s->group_count; i++)
+    if (suit_any(query, s->group[i], test)) return true;
+  for (uint32_t i = 0; i < s->order_count; i++)
+    if (suit_any(query, s->order[i].tree, test)) return true;
+  return suit_any(query, s->having, test);
+}
+
 /* Returns true if a column stands beside the aggregates that is no key: its value is that of some row with the only min
  * or max, and SQLite may choose another row. */
 static bool suit_bare(const tsx_query *query, const tsx_expr *tree) {
@@ -99,6 +156,9 @@ const char *tsx_front_inexact(const tsx_query *query) {
   const tsx_select *s = &query->select;
   if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
   if (suit_any(query, s->where, suit_unsigned)) return "a UINT64 in WHERE may compare with text as a number";
+  if (suit_has(query, suit_compares_unsigned)) return "a UINT64 compares with REAL or text as a number";
+  if (suit_any(query, s->where, suit_compares_instant) || suit_has(query, suit_compares_instant))
+    return "a datetime is compared with a number, or is an end of BETWEEN";
   for (uint32_t i = 0; i < query->table->column_count; i++)
     if (s->meaning.used[i] && query->table->columns[i].form == TSX_BLOB) return "a column of bytes";
   return NULL;

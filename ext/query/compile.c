@@ -80,9 +80,12 @@ static int make_prepared(tsx_select *s, const char *home, tsr_error *error) {
     from = s->items[i].end;
   }
   append_source(out, &from, &s->source, home);
-  for (uint32_t j = 0; j < s->join_count; j++) append_source(out, &from, &s->joins[j].source, home);
+  /* the condition of a subquery in FROM stands before the joins; WHERE has it as its first operand, or is it */
   bool replaced;
-  if (s->where) tsx_words_until(out, s->where, &from, replace_unknown, &replaced);
+  const tsx_expr *inner = s->windows.where[1], *where = inner && s->where != inner ? s->where->operands[1] : s->where;
+  if (inner) tsx_words_until(out, inner, &from, replace_unknown, &replaced);
+  for (uint32_t j = 0; j < s->join_count; j++) append_source(out, &from, &s->joins[j].source, home);
+  if (where && where != inner) tsx_words_until(out, where, &from, replace_unknown, &replaced);
   if (s->having) tsx_words_until(out, s->having, &from, replace_unknown, &replaced);
   for (uint32_t i = 0; i < s->order_count; i++)
     tsx_words_until(out, s->order[i].tree, &from, replace_unknown, &replaced);

@@ -27,6 +27,7 @@
 #include "sql/options.h"
 #include "sql/statement.h"
 #include "query/query_internal.h"
+#include "values/compare.h"
 
 #define TERMS_MAX         16
 #define QUERY_OMITTED_MAX 16 /* SQLite honours `omit` only for so many constraints */
@@ -499,14 +500,81 @@ static char *rows_text(const tsx_query *query, const char *text) {
   return sqlite3_str_finish(out);
 }
 
-/* Lets SQLite evaluate the text of a part that has failed with error->code before its first row. Returns that code if
- * the columns may have changed, or if the part has promised to decide a constraint; else TSR_OK. */
-static int rows_begin(const tsx_query_table *table, query_cursor *c, const char *text,
-                      const tsx_outer_constraint *outer, uint32_t count, const tsr_error *error) {
-  bool may = text && c->checked && rows_may_do(error->code);
-  for (uint32_t i = 0; i < count; i++) may &= !outer[i].decides;
+static const char *rows_operator(int op) {
+  switch (tsx_op_of(op)) {
+  case TSX_EQ: return "=";
+  case TSX_NE: return "<>";
+  case TSX_LT: return "<";
+  case TSX_LE: return "<=";
+  case TSX_GT: return ">";
+  case TSX_GE: return ">=";
+  case TSX_IS: return "IS";
+  case TSX_ISNOT: return "IS NOT";
+  default: return NULL;
+  }
+}
+
+/* Writes a constraint, and binds its values if there is a statement. */
+static int rows_constraint(const tsx_outer_constraint *outer, sqlite3_str *out, sqlite3_stmt *rows, int *parameters) {
+  if (!outer->in) {
+    sqlite3_str_appendf(out, "c%u %s ?", outer->item, rows_operator(outer->op));
+    return rows ? sqlite3_bind_value(rows, ++*parameters, outer->value) : SQLITE_OK;
+  }
+  sqlite3_value *member = NULL;
+  sqlite3_str_appendf(out, "c%u IN (", outer->item);
+  int count = 0, code = sqlite3_vtab_in_first(outer->value, &member);
+  for (; code == SQLITE_OK && member; code = sqlite3_vtab_in_next(outer->value, &member)) {
+    sqlite3_str_appendall(out, count++ ? ", ?" : "?");
+    if (rows && (code = sqlite3_bind_value(rows, ++*parameters, member)) != SQLITE_OK) return code;
+  }
+  sqlite3_str_appendchar(out, 1, ')');
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* Writes the conditions that SQLite leaves to the part; the table of the array then decides them, as it would without
+ * the part. */
+static int rows_constraints(const tsx_outer_constraint *outer, uint32_t count, sqlite3_str *out, sqlite3_stmt *rows) {
+  int parameters = 0, terms = 0, code = SQLITE_OK;
+  for (uint32_t i = 0; i < count && code == SQLITE_OK; i++) {
+    if (!outer[i].decides) continue;
+    if (!outer[i].in && !rows_operator(outer[i].op)) return SQLITE_MISUSE;
+    sqlite3_str_appendall(out, terms++ ? " AND " : " WHERE ");
+    code = rows_constraint(&outer[i], out, rows, &parameters);
+  }
+  return code;
+}
+
+/* Prepares the text of a part with the constraints that it decides. Returns NULL if that fails. */
+static sqlite3_stmt *rows_prepare(const tsx_query_table *table, const char *text, uint32_t columns,
+                                  const tsx_outer_constraint *outer, uint32_t count) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  bool decides = false;
+  for (uint32_t i = 0; i < count; i++) decides |= outer[i].decides;
+  sqlite3_str_appendall(out, decides ? "WITH tessera_rows(" : "");
+  for (uint32_t i = 0; i < columns && decides; i++) sqlite3_str_appendf(out, i ? ", c%u" : "c%u", i);
+  sqlite3_str_appendf(out, decides ? ") AS (%s\n) SELECT * FROM tessera_rows" : "%s", text);
+  int code = rows_constraints(outer, count, out, NULL);
+  char *sql = sqlite3_str_finish(out);
   sqlite3_stmt *rows = NULL;
-  if (!may || sqlite3_prepare_v2(table->connection->db, text, -1, &rows, NULL) != SQLITE_OK) return error->code;
+  if (code == SQLITE_OK && sql) code = sqlite3_prepare_v2(table->connection->db, sql, -1, &rows, NULL);
+  sqlite3_free(sql);
+  if (code == SQLITE_OK && rows && decides) {
+    sqlite3_str *again = sqlite3_str_new(NULL);
+    code = rows_constraints(outer, count, again, rows);
+    sqlite3_free(sqlite3_str_finish(again));
+  }
+  if (code == SQLITE_OK) return rows;
+  sqlite3_finalize(rows);
+  return NULL;
+}
+
+/* Lets SQLite evaluate the text of a part that has failed with error->code before its first row. Returns that code if
+ * the columns may have changed; else TSR_OK. */
+static int rows_begin(const tsx_query_table *table, query_cursor *c, const char *text, uint32_t columns,
+                      const tsx_outer_constraint *outer, uint32_t count, const tsr_error *error) {
+  const bool may = text && c->checked && rows_may_do(error->code);
+  sqlite3_stmt *rows = may ? rows_prepare(table, text, columns, outer, count) : NULL;
+  if (!rows) return error->code;
   c->by_rows = rows;
   c->row = 0;
   tsr_environment_count_part(table->connection->environment, false);
@@ -689,8 +757,9 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   if (code >= 0) code = query_begin(table, c, outer, used, &error);
   if (code < 0) {
     char *select = table->part ? rows_text(&c->query, table->text) : NULL;
+    const uint32_t columns = c->query.select.item_count;
     query_clear(c);
-    code = rows_begin(table, c, select, outer, used, &error);
+    code = rows_begin(table, c, select, columns, outer, used, &error);
     sqlite3_free(select);
     if (code >= 0) code = query_step(c, &error);
   }

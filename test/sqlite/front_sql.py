@@ -316,7 +316,14 @@ def test_what_stays_with_rows():
         same(found[0][:2], (text, "rows"), text)
         check_contains(found[0][2], why)
         same(sql(db, text), text)
-    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2)")
+    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2), (4, '18446744073709551615', 3)")
+    for term in ("u > '5'", "u < 1e19", "9e999 BETWEEN 1 AND u", "u IN ('7', 5.0)", "nullif(u, '7')", "max(u, 1e300) > 2", "CASE u WHEN '7' THEN 1 END", "u IS '7'", "coalesce(u, 3) > 9e999"):   # SQLite sees text past 64 bits with a sign, which comes after all numbers
+        for text in (f"SELECT n, count(*) FILTER (WHERE {term}) FROM big GROUP BY n", f"SELECT sum({term}), count(*) FROM big", f"SELECT {term}, count(*) FROM big GROUP BY 1", f"SELECT u, count(*) FROM big GROUP BY u HAVING {term} ORDER BY {term}, u"):
+            same(explain(db, text)[0][2], "a UINT64 compares with REAL or text as a number", text)
+            same_rows(db, text)
+    for text in ("SELECT u, max(u), count(DISTINCT u) FROM big GROUP BY u HAVING max(u) > '5'", "SELECT count(*) FILTER (WHERE u IS NOT NULL) FROM big"):   # nothing is compared, or SQLite compares
+        same(explain(db, text)[0][1], "columns", text)
+        same_rows(db, text)
     db.query("CREATE TABLE digits(t)")
     db.query("INSERT INTO digits VALUES('5'), (7), (NULL)")
     for text in ("SELECT * FROM digits LEFT JOIN (SELECT u FROM big WHERE n + 1 > 1) s ON s.u = t", "SELECT * FROM (SELECT u, count(*) FROM big GROUP BY u) WHERE u = '5'"):   # the array, which SQLite may ask, compares a UINT64 with digits
@@ -329,6 +336,36 @@ def test_what_stays_with_rows():
     check_contains(explain(db, "SELECT 'é', (SELECT group_concat(n) FROM cube)")[1][2], "'group_concat(n)' (character 21)")
     same(explain(db, text)[2][2], "a scalar is the first of several rows")
     same(sql(db, text), text)
+
+
+def test_datetimes_beside_numbers():
+    """A number that is compared with a datetime of cells is text or not by its affinity, and by whether SQLite hands the comparison to the array."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE log USING tessera(x INT32 DIMENSION, at DATETIME_DAY, y DATETIME_YEAR NOT NULL)")
+    db.query("INSERT INTO log VALUES(1, '2024-01-01', '2024'), (2, '1999-01-02', '1999'), (3, NULL, '2024')")
+    for column in ("at", "y"):
+        for term in ("CAST(7 AS INTEGER) BETWEEN {} AND 9", "'2024' BETWEEN {} AND {}", "CAST(3000 AS NUMERIC) BETWEEN 9 AND {}", "{} BETWEEN 7 AND CAST(9 AS REAL)", "CAST(7 AS INTEGER) < {}", "+2000 < {}", "1 + 1 BETWEEN {} AND x", "{} IN (CAST(2024 AS INTEGER), '1999')", "CASE {} WHEN CAST(2024 AS REAL) THEN 1 END"):
+            term = term.replace("{}", column)
+            for text in (f"SELECT x, {term}, count(*) FROM log GROUP BY 1, 2", f"SELECT count(*), sum(x) FROM log WHERE {term}", f"SELECT count(*) FILTER (WHERE {term}) FROM log"):
+                same(explain(db, text)[0][2], "a datetime is compared with a number, or is an end of BETWEEN", text)
+                same_rows(db, text)
+        for term in ("{} BETWEEN '1999' AND 2025", "{} > date('2000-01-01')", "{} < CAST('2024' AS TEXT)", "{} = '20' || '24'", "2000 < {}"):
+            text = f"SELECT sum(x), count(*) FILTER (WHERE {term.replace('{}', column)}) FROM log"
+            same(explain(db, text)[0][1], "columns", text)
+            same_rows(db, text)
+
+
+def test_distinct_from():
+    """The FROM of IS DISTINCT FROM has no tables: what follows it is no path and no source."""
+    db = Database()
+    if db.version() < (3, 39, 0):
+        return
+    cube(db)
+    for operator in ("IS DISTINCT FROM", "IS NOT DISTINCT\nFROM"):
+        for text in (f"SELECT n {operator} 5, count(*) FROM cube GROUP BY 1", f"SELECT n {operator} (SELECT max(n) FROM cube), sum(v) FROM cube GROUP BY 1", f"SELECT sum(v) FILTER (WHERE n {operator} '5') FROM cube", f"SELECT 'a/b' {operator} 'a/c', count(*) FROM cube"):
+            check_contains(same_rows(db, text), '"tessera:')
+        for text in (f"SELECT CASE WHEN label {operator} 'a/b' THEN 1 END, (SELECT max(n) FROM cube) FROM towns", f"SELECT label FROM towns JOIN cube ON label {operator} 'nosuch/array' AND cube.x = towns.x", f"SELECT label {operator} 'one', label {operator} \"label\" FROM towns"):
+            same_rows(db, text)
 
 
 def test_names_of_columns_stay():
@@ -450,6 +487,7 @@ def test_subqueries_that_only_rename():
                  "SELECT sum(n) FROM (SELECT n FROM cube WHERE n > (SELECT avg(n) FROM cube)) WHERE n < 100", "SELECT max(n) AS n FROM (SELECT v AS n, n AS v FROM cube) WHERE v > 3", "SELECT day FROM (SELECT day / 2 AS day, n FROM cube) WHERE day = 3 AND n % 2 = 0",
                  "SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "SELECT k, sum(w), max(q.w) FROM (SELECT a + 1 AS k, b * 2 AS w FROM (SELECT day / 2 AS a, n + x AS b FROM (SELECT * FROM cube WHERE v > 1) WHERE n < 100) AS i WHERE i.a > 0) AS q WHERE w > 30 GROUP BY k",
                  "SELECT label, sum(s.n) FROM (SELECT * FROM cube) s JOIN towns ON towns.x = s.x GROUP BY label", "SELECT n, count(*) FROM (SELECT v AS n, n AS v FROM (SELECT n AS v, v AS n FROM cube c WHERE c.n > 3 AND c.v < 90) WHERE n > 1) WHERE v > 2 GROUP BY n",
+                 "SELECT label, sum(s.n) FROM (SELECT * FROM cube WHERE n > (SELECT avg(n) FROM cube)) s JOIN towns ON towns.x = s.x WHERE n < (SELECT max(n) FROM cube) GROUP BY label", "SELECT label, count(*) FROM (SELECT x FROM (SELECT x, n FROM cube WHERE v > (SELECT avg(v) FROM cube)) WHERE n > (SELECT avg(n) FROM cube)) s LEFT JOIN towns USING(x) GROUP BY label",
                  "SELECT k + 1, count(*) FROM (SELECT day / 3 AS k, n * 2 FROM cube) GROUP BY k + 1", "SELECT s.*, count(*) FROM (SELECT day, x AS \"a b\" FROM cube) AS s GROUP BY 1, \"a b\""):
         same(explain(db, text)[0][1], "columns", text)
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
@@ -526,6 +564,15 @@ def test_windows_around_groups():
 
 
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
+
+
+def test_windows_that_read_nothing():
+    """A window function beside constants alone sees all cells, not one group of them."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT row_number() OVER () FROM cube WHERE n + v > 50", "SELECT 5, total(1) OVER (ORDER BY 4) FROM cube WHERE n + v > 5000", "SELECT count(*) FROM (SELECT 7 AS c, ntile(3) OVER () AS t FROM cube WHERE n * 2 > v)",
+                 "SELECT rank() OVER (ORDER BY c) FROM (SELECT 2 AS c, n FROM cube) WHERE n + 1 > 40", "SELECT row_number() OVER () FROM cube GROUP BY day", "SELECT row_number() OVER (), count(*) FROM cube"):
+        same_rows(db, text)
 
 
 def test_paths_in_from():
@@ -751,6 +798,22 @@ def test_fallback_to_rows():
     parts(db)
     check_contains(same_rows(db, "SELECT a, count(*) FROM wide GROUP BY a"), "tessera:")
     same(parts(db), (0, 1), "groups that need more than memory_mb")
+
+
+def test_fallback_with_a_condition_that_the_part_decides():
+    """SQLite leaves the comparison of a datetime of cells to the part, and the rows that replace it must satisfy it, too."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE log USING tessera(x INT32 DIMENSION, at DATETIME_DAY, n INT64, t TEXT)")
+    db.query("INSERT INTO log VALUES(1, '2024-01-01', 3, '3'), (2, '2024-01-02', 9223372036854775807, 'x'), (3, '2024-02-01', 5, NULL), (4, NULL, 6, '06'), (5, '2024-01-02', 7, '8')")
+    db.query("CREATE TABLE days(day TEXT)")
+    db.query("INSERT INTO days VALUES('2024-01-01'), ('2024-01-02'), (NULL)")
+    parts(db)
+    for term in ("at = '2024-01-02'", "at IS '2024-01-02T00:00'", "at >= '2024-01' AND at < '2024-02'", "at IN ('2024-01-01', '2024-02', 'no time')", "at BETWEEN '2024-01-02' AND '2025'", "at > '2024-01-01' AND m > 1", "at <= '1.1.2024'", "at <> '2024-01-02'", "at IS NOT '2024-01-01'"):
+        for inner in ("SELECT at, n AS m, t FROM log WHERE n * 2 > 0", "SELECT at, n + 0 AS m, t FROM log WHERE n >= t -- text and a number\n"):
+            text = f"SELECT count(*) OVER (ORDER BY m), m FROM ({inner}) WHERE {term}"
+            check_contains(same_rows(db, text), "tessera:")
+            same(parts(db)[1] > 0, True, text)
+    same_rows(db, "SELECT day, m FROM days LEFT JOIN (SELECT at, n + 0 AS m FROM log WHERE n >= t) ON at = day")
 
 
 def test_errors_of_the_data_are_errors():
