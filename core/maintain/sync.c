@@ -823,6 +823,21 @@ static int read_record(syncing *s, tsr_store *store, const char *record, tsr_map
   return TSR_OK;
 }
 
+/* Adds the names of what stays at the copy only because it ends after as_of, and was at both sides once: the source has
+ * merged it, and a later sync without as_of removes it. */
+static int keep_known(syncing *s, const sync_pair *p, tsr_buffer *lines) {
+  const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
+  for (int i = 0; i < 2; i++) {
+    uint64_t count;
+    const sync_item *items = sync_items(&theirs[i]->items, &count);
+    for (uint64_t k = 0; k < count; k++)
+      if (items[k].parsed.end > latest_of(s, p) && tsr__map_get(&p->known, items[k].name) &&
+          !tsr__map_get(&sets[i]->names, items[k].name))
+        TSR_TRY(tsr__buffer_printf(lines, s->error, "%s\n", items[k].name));
+  }
+  return TSR_OK;
+}
+
 /* Writes the names that both sides have now, unless the record has them already. */
 static int write_record(syncing *s, sync_pair *p) {
   const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
@@ -837,6 +852,7 @@ static int write_record(syncing *s, sync_pair *p) {
       if (items[k].parsed.end <= latest_of(s, p) || tsr__map_get(&theirs[i]->names, items[k].name))
         rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
+  if (rc >= 0) rc = keep_known(s, p, &lines);
   const tsr_path staged = tsr__path_of("", s->records[0], ".new");
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
   const bool same = old && before.size == lines.size && (!lines.size || !memcmp(before.data, lines.data, lines.size));
