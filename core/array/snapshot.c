@@ -802,10 +802,12 @@ static bool frozen_long_ago(const tsr_array *array) {
   return array->log.frozen && array->log.listing->generation != array->snapshots.frozen_generation;
 }
 
-/* Finds what the snapshot lacks because the past was merged away. The present lacks nothing. */
+/* Finds what the snapshot lacks because the past was merged away. The present lacks nothing, unless a fragment was
+ * merged with one that is ahead of the clock: the next change is then due at once (note_change). */
 static int find_losses(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  const bool whole = snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN;
+  const bool whole = snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN &&
+                     snapshot->request.next_change != snapshot->as_of + 1;
   if (whole && !frozen_long_ago(s->array)) return TSR_OK;
   if (s->changed) return TSR_OK; /* the states that the caller compares find it */
   return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &s->missing,

@@ -13,7 +13,7 @@
  *
  * A commit that only the copy has is either its own, or a source that was merged and vacuumed at the other side. It is
  * certainly the latter if a vacuum file says so, or if it was at both sides after an earlier sync and a merged fragment
- * there spans its time. So each sync leaves a record in the copy, `.synced_HASH`, with the names that both sides had;
+ * there spans its time, or a new one has the same time. So each sync leaves a record in the copy, `.synced_HASH`, with the names that both sides had;
  * HASH is that of the source's identity. All other commits count as the copy's own.
  *
  * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that
@@ -47,6 +47,8 @@ typedef struct sync_item { /* a committed fragment or delete, or a metadata file
   const char *name;
   tsr_name parsed;
   const tsr_committed *commit; /* NULL: metadata */
+  bool fragment;
+  bool merged; /* it spans times, or is known to be a merge of fragments of one time */
 } sync_item;
 
 typedef struct sync_set { /* the items of one kind at one side */
@@ -92,8 +94,6 @@ static const sync_item *sync_items(const tsr_buffer *items, uint64_t *count) {
   return (const sync_item *)(const void *)items->data;
 }
 
-static bool is_merged(const sync_item *item) { return item->parsed.start < item->parsed.end; }
-
 /* Returns the last time of what is copied. Labels are copied whole: those of an array may be younger than its cells. */
 static uint64_t latest_of(const syncing *s, const sync_pair *p) {
   return s->options->as_of && !*p->below ? s->options->as_of : UINT64_MAX;
@@ -134,13 +134,45 @@ static int set_add(sync_set *set, const sync_item *item, tsr_error *error) {
   return tsr__map_put(&set->names, item->name, (void *)(uintptr_t)item->name, error);
 }
 
-static int add_commits(sync_set *set, const tsr_commit_list *list, tsr_error *error) {
+static int add_commits(sync_set *set, const tsr_commit_list *list, bool fragments, tsr_error *error) {
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_committed *one = &list->items[i];
-    const sync_item item = {.name = one->name, .parsed = one->parsed, .commit = one};
+    const sync_item item = {one->name, one->parsed, one, fragments, one->parsed.start < one->parsed.end};
     TSR_TRY(set_add(set, &item, error));
   }
   return TSR_OK;
+}
+
+static sync_item *items_to_mark(sync_set *set, uint64_t *count) {
+  *count = set->items.size / sizeof(sync_item);
+  return (sync_item *)(void *)set->items.data;
+}
+
+/* Marks merges of fragments of one time that a vacuum file tells of. */
+static void mark_vacuums(sync_set *commits, const tsr_commit_list *vacuums) {
+  uint64_t count;
+  sync_item *items = items_to_mark(commits, &count);
+  for (uint64_t i = 0; i < vacuums->count; i++)
+    for (uint64_t k = 0; vacuums->items[i].parsed.start == vacuums->items[i].parsed.end && k < count; k++)
+      if (strcmp(items[k].name, vacuums->items[i].name) == 0) items[k].merged = true;
+}
+
+/* Marks merges of fragments of one time whose vacuum file is gone: one side has a fragment that both had, and the other
+ * has a new one of the same time instead. */
+static void mark_instead(const tsr_map *known, const sync_set *one, sync_set *other) {
+  uint64_t count, other_count;
+  const sync_item *items = sync_items(&one->items, &count);
+  sync_item *others = items_to_mark(other, &other_count);
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_name *p = &items[i].parsed;
+    if (!items[i].fragment || p->start < p->end || !tsr__map_get(known, items[i].name) ||
+        tsr__map_get(&other->names, items[i].name))
+      continue;
+    for (uint64_t k = 0; k < other_count; k++)
+      if (others[k].fragment && others[k].parsed.start == p->start && others[k].parsed.end == p->end &&
+          !tsr__map_get(known, others[k].name))
+        others[k].merged = true;
+  }
 }
 
 /* Lists a directory; one that is missing has no entries. */
@@ -155,14 +187,17 @@ static int sync_list(tsr_store *store, const char *directory, tsr_listing *entri
 /* Lists a side: its commits first, because what a commit needs is there before it. */
 static int side_list(sync_side *side, tsr_error *error) {
   TSR_TRY(tsr__log_list(&side->array.log, true, true, error));
-  TSR_TRY(add_commits(&side->commits, &side->array.log.listing->fragments, error));
-  TSR_TRY(add_commits(&side->commits, &side->array.log.listing->deletes, error));
+  TSR_TRY(add_commits(&side->commits, &side->array.log.listing->fragments, true, error));
+  TSR_TRY(add_commits(&side->commits, &side->array.log.listing->deletes, false, error));
+  mark_vacuums(&side->commits, &side->array.log.listing->vacuums);
   TSR_TRY(sync_list(side->array.store, TSR_DIR_META, &side->metadata, error));
   for (uint64_t i = 0; i < side->metadata.count; i++) {
     const tsr_entry *entry = &side->metadata.entries[i];
     sync_item item = {.name = entry->name};
-    if (entry->kind == TSR_ENTRY_FILE && tsr__name_parse(entry->name, strlen(entry->name), &item.parsed))
+    if (entry->kind == TSR_ENTRY_FILE && tsr__name_parse(entry->name, strlen(entry->name), &item.parsed)) {
+      item.merged = item.parsed.start < item.parsed.end;
       TSR_TRY(set_add(&side->files, &item, error));
+    }
   }
   return TSR_OK;
 }
@@ -175,7 +210,7 @@ static const sync_item *find_merged(const tsr_buffer *items, const sync_item *it
   const sync_item *all = sync_items(items, &count), *found = NULL;
   for (uint64_t i = 0; i < count; i++) {
     const tsr_name *p = &all[i].parsed;
-    if (!is_merged(&all[i]) || p->start > item->parsed.start || p->end < item->parsed.end) continue;
+    if (!all[i].merged || p->start > item->parsed.start || p->end < item->parsed.end) continue;
     if (!found || p->end - p->start < found->parsed.end - found->parsed.start) found = &all[i];
   }
   return found;
@@ -230,7 +265,7 @@ static int refuse_merged(syncing *s, const tsr_buffer *merged, const char *path,
   uint64_t count, own_count;
   const sync_item *a = sync_items(merged, &count), *b = sync_items(own, &own_count);
   for (uint64_t i = 0; i < count; i++)
-    for (uint64_t k = 0; is_merged(&a[i]) && k < own_count; k++) {
+    for (uint64_t k = 0; a[i].merged && k < own_count; k++) {
       char time[48];
       if (a[i].parsed.start > b[k].parsed.end || b[k].parsed.start > a[i].parsed.end) continue;
       time_text(b[k].parsed.start, time);
@@ -647,7 +682,7 @@ static int write_vacuums(syncing *s, sync_pair *p, bool staged) {
   uint64_t count;
   const sync_item *items = sync_items(staged ? &p->new_commits.own : &p->from.commits.items, &count);
   for (uint64_t i = 0; i < count; i++)
-    if (is_merged(&items[i]) && (staged || tsr__map_get(&p->to.commits.names, items[i].name)))
+    if (items[i].merged && (staged || tsr__map_get(&p->to.commits.names, items[i].name)))
       TSR_TRY(write_vacuum(s, p, &items[i], staged));
   return TSR_OK;
 }
@@ -717,7 +752,7 @@ static int finish_vacuums(syncing *s, sync_pair *p) {
   uint64_t count;
   const sync_item *items = sync_items(&p->new_commits.own, &count);
   for (uint64_t i = 0; i < count; i++)
-    if (is_merged(&items[i]))
+    if (items[i].merged)
       TSR_TRY(tsr__staged_vacuum_finish(p->to.array.store, layout_commits_folder(items[i].parsed.version),
                                         items[i].name, s->error));
   return TSR_OK;
@@ -823,6 +858,21 @@ static int read_record(syncing *s, tsr_store *store, const char *record, tsr_map
   return TSR_OK;
 }
 
+/* Adds the names of what stays at the copy only because it ends after as_of, and was at both sides once: the source has
+ * merged it, and a later sync without as_of removes it. */
+static int keep_known(syncing *s, const sync_pair *p, tsr_buffer *lines) {
+  const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
+  for (int i = 0; i < 2; i++) {
+    uint64_t count;
+    const sync_item *items = sync_items(&theirs[i]->items, &count);
+    for (uint64_t k = 0; k < count; k++)
+      if (items[k].parsed.end > latest_of(s, p) && tsr__map_get(&p->known, items[k].name) &&
+          !tsr__map_get(&sets[i]->names, items[k].name))
+        TSR_TRY(tsr__buffer_printf(lines, s->error, "%s\n", items[k].name));
+  }
+  return TSR_OK;
+}
+
 /* Writes the names that both sides have now, unless the record has them already. */
 static int write_record(syncing *s, sync_pair *p) {
   const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
@@ -837,6 +887,7 @@ static int write_record(syncing *s, sync_pair *p) {
       if (items[k].parsed.end <= latest_of(s, p) || tsr__map_get(&theirs[i]->names, items[k].name))
         rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
+  if (rc >= 0) rc = keep_known(s, p, &lines);
   const tsr_path staged = tsr__path_of("", s->records[0], ".new");
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
   const bool same = old && before.size == lines.size && (!lines.size || !memcmp(before.data, lines.data, lines.size));
@@ -900,6 +951,8 @@ static int pair_compare(syncing *s, sync_pair *p) {
   }
   TSR_TRY(read_record(s, p->to.array.store, s->records[0], &p->known));
   TSR_TRY(read_record(s, p->from.array.store, s->records[1], &p->known));
+  mark_instead(&p->known, &p->to.commits, &p->from.commits);
+  mark_instead(&p->known, &p->from.commits, &p->to.commits);
   TSR_TRY(compare_commits(s, p));
   TSR_TRY(compare(&p->from.files, &p->to.files, NULL, &p->known, latest_of(s, p), true, &p->new_files, s->error));
   TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->known, latest_of(s, p), false, &p->old_files, s->error));

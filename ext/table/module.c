@@ -218,13 +218,15 @@ static bool name_hidden(tsx_table *table) {
 
 #define SCHEMAS_PROVEN 64 /* reading more of them would make connecting slow */
 
-/* Sets column->has_every_cell if every cell has a value of the column. A dense array has cells that nobody has written.
- * A schema that cannot be read is left to the statement that needs it. */
-static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
+/* Sets column->has_every_cell if every cell has a value of the column, also those that a tessera_copy is about to bring.
+ * A dense array has cells that nobody has written. A schema that cannot be read is left to the statement that needs it. */
+static int find_always(const tsx_table *table, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
                        tsr_error *error) {
+  tsr_array *cells = tsx_database_cells(table->connection);
   tsr_error fault = {0};
   if (schema->dense || field->is_dimension || field->nullable) return TSR_OK;
-  const int always = tsr_array_always_has(core, field, SCHEMAS_PROVEN, &fault);
+  int always = tsr_array_always_has(table->array->core, field, SCHEMAS_PROVEN, &fault);
+  if (always > 0 && cells) always = tsr_array_always_has(cells, field, SCHEMAS_PROVEN, &fault);
   column->has_every_cell = always > 0;
   if (always != TSR_NOMEM && always != TSR_INTERRUPT) return TSR_OK;
   *error = fault;
@@ -277,7 +279,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
       TSX_TRY(tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error));
     tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
-    TSX_TRY(find_always(core, schema, field, column, error));
+    TSX_TRY(find_always(table, schema, field, column, error));
     TSX_TRY(find_labelled(table, column, error));
   }
   table->schema = table->declared.labels = schema;

@@ -28,6 +28,7 @@ struct tsx_database_source {
   const tsr_sync_options *options; /* of `files` */
   tsr_sync_result *done; /* what was copied */
   const tsr_schema *schema; /* else the schema of the empty array */
+  tsr_array *cells; /* NULL, or whose cells the empty array is about to get */
 };
 
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
@@ -43,6 +44,11 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
                            error));
   return tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                         &table->array, error);
+}
+
+tsr_array *tsx_database_cells(const tsx_connection *connection) {
+  const struct tsx_database_source *making = connection->database_arrays.making;
+  return making ? making->cells : NULL;
 }
 
 /* Runs a CREATE whose text has been made, which reads the source. The savepoint begins only now, and before the caller
@@ -92,7 +98,7 @@ static int create_table(tsx_connection *connection, const char *name, const tsx_
 
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error) {
-  const struct tsx_database_source making = {.schema = schema};
+  const struct tsx_database_source making = {.schema = schema, .cells = source->array ? source->array->core : NULL};
   return create_table(connection, name, source, &making, path, error);
 }
 

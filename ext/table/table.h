@@ -184,6 +184,9 @@ int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *err
  * NULL: tsx_database_create runs this CREATE and has said what to make. `key` is 32 bytes or NULL. */
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error);
 
+/* Returns the array whose cells the array that is being made will get, which may lack attributes; else NULL. */
+tsr_array *tsx_database_cells(const tsx_connection *connection);
+
 /* Runs CREATE VIRTUAL TABLE for a new, empty array in the database. `name` is the table's, with or without "db:". The
  * array has this schema, which may differ from the schema of `source` as tsx_ddl_arguments says, and the source's key.
  * If `path` is not NULL, *path becomes the new array's path, from sqlite3_malloc. A savepoint is open afterwards, which

@@ -127,12 +127,39 @@ static void test_a_leap_ahead(void **state) {
   tsr_array_close(array);
 }
 
+/* A merge of a fragment with one that is ahead of the clock. Once its sources are vacuumed, the present of a dense array
+ * is lost until the clock has caught up: an error, and no empty array. */
+static void merge_ahead(bool dense) {
+  uint64_t removed = 0;
+  set_clock(START);
+  tsr_array *array = make_small(TSR_FORMAT_WRITE_MAX, dense, false);
+  write_now(array, 0, 0);
+  set_clock(START + YEAR);
+  write_now(array, 1, 1);
+  assert_int_equal(merge_small(array), 2);
+  set_clock(START + 5);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 ");
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
+  assert_true(removed > 0);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), dense ? "lost" : "0=0 ");
+  assert_string_equal(cells_of(array, START + 5), dense ? "lost" : "0=0 ");
+  set_clock(START + YEAR);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 1=1 ");
+  tsr_array_close(array);
+}
+
+static void test_a_merge_that_ends_ahead(void **state) { merge_ahead(true); }
+
+static void test_a_timed_merge_that_ends_ahead(void **state) { merge_ahead(false); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_set_back_while_a_commit_waits, setup, teardown),
       cmocka_unit_test_setup_teardown(test_set_back_after_a_commit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_metadata_and_transactions, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_leap_ahead, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_merge_that_ends_ahead, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_timed_merge_that_ends_ahead, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,24 @@ def test_cells_that_lack_different_attributes():
     db.close()
 
 
+def test_a_new_table_has_cells_that_lack_an_attribute():
+    """The connection that made the table reads it at once, and finds NULL in a column that is NOT NULL."""
+    path, db = fresh(), Database()
+    db.table("t", path, ", x INT DIMENSION(0, 99, 10), a INT NOT NULL")
+    db.query("INSERT INTO t VALUES(3, 1)")
+    db.query("SELECT tessera_add_attribute(?, 'b TEXT NOT NULL')", (path,))
+    db.query("DROP TABLE t")
+    db.table("t", path)
+    db.query("INSERT INTO t VALUES(4, 2, 'two')")
+    for options in ("{}", '{"filters": {"b": "gzip"}}'):
+        db.query("SELECT tessera_copy(?, 'db:copied', ?)", (path, options))
+        same(sorted(db.query("SELECT * FROM copied")), [(3, 1, None), (4, 2, "two")], options)
+        same(db.query("SELECT x FROM copied WHERE b IS NULL"), [(3,)], options)
+        same(db.query("SELECT x FROM copied WHERE a IS NULL"), [], options)
+        db.query("DROP TABLE copied")
+    db.close()
+
+
 def test_an_interrupted_copy_leaves_nothing():
     path, copy, db = fresh(), fresh(), Database()
     db.table("t", path, ", x INT DIMENSION(0, 99, 10), a INT")

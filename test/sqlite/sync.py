@@ -329,6 +329,46 @@ def test_as_of_needs_commits_that_are_apart():
     check_contains(db.error("SELECT tessera_sync(?, ?, '{\"as_of\":\"noon\"}')", (a, path("late"))).text, "as_of")
 
 
+def test_merges_of_one_time():
+    """A purge of what one commit has written makes a fragment of the same time. The copy has it beside its source, or instead of it."""
+    for between in (False, True):
+        for copies in ("", ", duplicates=yes"):
+            name = f"one_{between}_{'duplicates' if copies else 'single'}"
+            db = Database()
+            a, b = make(db, "directory", name, COLUMNS["sparse"] + copies), path(f"copy_{name}")
+            db.query(f"INSERT INTO {name} VALUES(1, 1, 'a'), (50, 5, 'b'), (90, 9, 'c')")
+            db.query(f"DELETE FROM {name} WHERE x = 50")
+            sync(db, a, b)
+            db.query("SELECT tessera_consolidate(?, 'fragments', '{\"purge_deleted\":true}')", (a,))
+            if between:
+                sync(db, a, b)
+                same(rows_at(db, name, None), state(db, b, ())[None], f"{name}: beside its source")
+                same(sync(db, a, b), NOTHING, name)
+            db.query("SELECT tessera_vacuum(?)", (a,))
+            sync(db, a, b)
+            same_arrays(db, a, b, name)
+            same(sync(db, a, b), NOTHING, name)
+
+
+def test_as_of_forgets_nothing_that_later_was_merged():
+    """The copy has all commits. The source merges and vacuums the later ones; after a sync as of the first, one without as_of removes them."""
+    for kind, columns in COLUMNS.items():
+        db = Database()
+        a, b = make(db, kind, f"forgets_{kind}", columns), path(f"forgotten_{kind}")
+        times = []
+        for x in range(4):
+            db.query(f"INSERT INTO forgets_{kind} VALUES({x}, {x}, 'a')")
+            times.append(db.value("SELECT last_write FROM tessera_array(?)", (a,)))
+        sync(db, a, b)
+        db.query("SELECT tessera_consolidate(?, 'fragments', ?)", (a, json.dumps({"since": times[1]})))
+        db.query("SELECT tessera_vacuum(?)", (a,))
+        for t in (times[0], times[0]):
+            same(sync(db, a, b, as_of=t), NOTHING, kind)
+        assert sync(db, a, b)["removed"] > 0, kind
+        same_arrays(db, a, b, kind)
+        same(sync(db, a, b), NOTHING, kind)
+
+
 def test_verify_compares_contents():
     db = Database(path("verify.db"))
     a, b = make(db, "directory", "a", COLUMNS["sparse"]), path("b")
