@@ -13,8 +13,8 @@
  *
  * A commit that only the copy has is either its own, or a source that was merged and vacuumed at the other side. It is
  * certainly the latter if a vacuum file says so, or if it was at both sides after an earlier sync and a merged fragment
- * there spans its time, or a new one has the same time. So each sync leaves a record in the copy, `.synced_HASH`, with the names that both sides had;
- * HASH is that of the source's identity. All other commits count as the copy's own.
+ * there spans its time, or a new one has the same time. So each sync leaves a record in the copy, `.synced_HASH`, with
+ * the names that both sides had; HASH is that of the source's identity. All other commits count as the copy's own.
  *
  * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that
  * spans this time stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer

@@ -1,15 +1,15 @@
 /* neighbours.c: neighbourhoods: joins of an array with itself by offsets.
  *
- *   SELECT a.y, a.x, avg(b.v) FROM dem a JOIN dem b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1
- *     GROUP BY a.y, a.x
+ *   SELECT a.y, a.x, avg(b.v) FROM dem a JOIN dem b
+ *     ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x
  *   SELECT a.y, a.x, sum(b.v * k.w) FROM dem a JOIN kernel k JOIN dem b ON b.y = a.y + k.dy AND b.x = a.x + k.dx
  *     GROUP BY a.y, a.x
  *
  * GROUP BY makes a group of each cell of one of the two, the centre; the other has the neighbours. So the text means a
  * query of cells in which each aggregate is a window around the cell: a box, or with a table of offsets a list of them
- * (tsr_window_kernel). tsx_around_take rewrites it so: names of both become names of the array, aggregates become windows,
- * conditions on neighbours decide what windows see, those on the centre and HAVING which cells are given. A cell without
- * a neighbour has no group: the condition `exists`, which mostly holds for all cells, and is dropped then.
+ * (tsr_window_kernel). tsx_around_take rewrites it so: names of both become names of the array, aggregates become
+ * windows, conditions on neighbours decide what windows see, those on the centre and HAVING which cells are given. A
+ * cell without a neighbour has no group: the condition `exists`, which mostly holds for all cells, and is dropped then.
  *
  * The kernel's rows are read once for each run: the offsets, and the weights of each window.
  *
@@ -714,8 +714,8 @@ static const tsx_axis *axis_of_field(const tsx_query *query, uint32_t field) {
   return NULL;
 }
 
-/* Returns true if each cell of a full box has a neighbour: for each corner, some offset leads towards it by at most half
- * of the box. */
+/* Returns true if each cell of a full box has a neighbour: for each corner, some offset leads towards it by at most
+ * half of the box. */
 static bool kernel_always(const tsx_query *query, const tsr_window_kernel *kernel) {
   const uint32_t dimensions = query->table->schema->dimension_count;
   for (uint32_t corner = 0; corner < UINT32_C(1) << dimensions; corner++) {

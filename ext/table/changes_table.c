@@ -221,8 +221,8 @@ static int declare_gone(const tsx_changes_table *t) {
                      "CREATE TABLE x(change TEXT, before BLOB HIDDEN, after BLOB HIDDEN, mode BLOB HIDDEN)");
 }
 
-/* Finds the schema of a source without one: that of the table, and for a table in temp as SQLite finds names, temp before
- * main. The table itself may have the name of its source. */
+/* Finds the schema of a source without one: that of the table, and for a table in temp as SQLite finds names, temp
+ * before main. The table itself may have the name of its source. */
 static int find_home(sqlite3 *db, const char *own, const char *name, const char **home) {
   tsx_table_kind kind = TSX_TABLE_OTHER;
   *home = own;

@@ -218,8 +218,9 @@ static bool name_hidden(tsx_table *table) {
 
 #define SCHEMAS_PROVEN 64 /* reading more of them would make connecting slow */
 
-/* Sets column->has_every_cell if every cell has a value of the column, also those that a tessera_copy is about to bring.
- * A dense array has cells that nobody has written. A schema that cannot be read is left to the statement that needs it. */
+/* Sets column->has_every_cell if every cell has a value of the column, also those that a tessera_copy is about to
+ * bring. A dense array has cells that nobody has written. A schema that cannot be read is left to the statement that
+ * needs it. */
 static int find_always(const tsx_table *table, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
                        tsr_error *error) {
   tsr_array *cells = tsx_database_cells(table->connection);
