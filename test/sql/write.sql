@@ -253,7 +253,7 @@ INSERT INTO unwritten VALUES(0, 1, 0.5), (3, 2, 1.5);
 UPDATE unwritten SET a = a + 1 WHERE x = 1;
 UPDATE unwritten SET f = f + 1;
 UPDATE unwritten SET f = f + 1 WHERE f IS NOT NULL;
-SELECT x, a, f FROM unwritten;
+SELECT x, a, f FROM unwritten ORDER BY x;
 -- A table whose array is missing and whose declaration is gone can be dropped
 CREATE VIRTUAL TABLE gone USING tessera('gone', x INT32 DIMENSION(0, 9), a INT32);
 .dbconfig defensive off
