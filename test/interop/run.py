@@ -7,6 +7,7 @@ usage: run.py [--apsw | --arrow | --bare | --files | --moto | --tools] ENVIRONME
 import fcntl
 import glob
 import os
+import signal
 import subprocess
 import sys
 
@@ -96,6 +97,8 @@ def main():
     if not python:
         print(f"skipped: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")
         return 77
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:   # a shell starts what ends in & so, and tests that interrupt themselves would wait for ever
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has crashed before: print where
 
 
