@@ -140,9 +140,10 @@ static int keys_from_app_service(tsr_provider *provider, tsr_credentials *creden
                             client ? "&client_id=" : "", client ? client : "");
   const int length = snprintf(header, sizeof header, "X-IDENTITY-HEADER: ") + (int)TSR_MIN(strlen(secret), 2000);
   int rc = TSR_OK;
-  if (size < 0 || (size_t)size >= sizeof url || length < 0 || (size_t)length >= sizeof header ||
-      !tsr__service_is_near(url))
+  if (size < 0 || (size_t)size >= sizeof url || !tsr__service_is_near(url))
     rc = tsr__fail(error, TSR_DENIED, "IDENTITY_ENDPOINT is neither https nor local");
+  else if (length < 0 || (size_t)length >= sizeof header)
+    rc = tsr__fail(error, TSR_DENIED, "IDENTITY_HEADER is longer than 1,000 bytes");
   else strcat(header, secret); /* printf would leave a part of it on its stack */
   if (rc >= 0) rc = ask_identity(provider, url, header, 0, credentials, error);
   tsr__wipe(header, sizeof header);

@@ -61,16 +61,17 @@ static void test_values_out_of_range_become_the_nearest(void **state) {
     int64_t low, high;
   } cases[] = {
       {1, INT8_MIN, INT8_MAX}, {2, INT16_MIN, INT16_MAX}, {4, INT32_MIN, INT32_MAX}, {8, INT64_MIN, INT64_MAX}};
-  const double given[] = {INFINITY, 1e300, -INFINITY, -1e300, NAN, 0.49999999999999994, -0.5, 9.3e18, -9.3e18};
+  const double given[] = {INFINITY, 1e300, -INFINITY, -1e300, NAN, 0.49999999999999994, -0.5, 9.3e18, -9.3e18,
+                          0x1p63,   -0x1p63};
   for (unsigned i = 0; i < 4; i++) {
     int64_t low = cases[i].low, high = cases[i].high;
-    const int64_t expected[] = {high, high, low, low, low, 0, -1, high, low};
+    const int64_t expected[] = {high, high, low, low, low, 0, -1, high, low, high, low};
     tsr_part part = {(uint8_t *)(uintptr_t)given, sizeof given}, m = {0}, d = {0}, out = {0}, left = {0};
     harness h;
     open(&h, TSR_FLOAT64, 1, 0, cases[i].width);
     assert_int_equal(harness_encode(&h, &(tsr_chunk){.data = &part, .data_count = 1}, &m, &d), TSR_OK);
-    assert_int_equal(d.size, 9 * cases[i].width);
-    for (unsigned v = 0; v < 9; v++) assert_memory_equal(d.data + v * cases[i].width, &expected[v], cases[i].width);
+    assert_int_equal(d.size, 11 * cases[i].width);
+    for (unsigned v = 0; v < 11; v++) assert_memory_equal(d.data + v * cases[i].width, &expected[v], cases[i].width);
     assert_int_equal(harness_decode(&h, m, d, sizeof given, false, &out, &left), TSR_OK);
     double first;
     memcpy(&first, out.data, 8);

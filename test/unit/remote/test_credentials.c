@@ -560,6 +560,11 @@ static void test_azure_tokens(void **state) {
   setenv("AZURE_CLIENT_ID", "cli", 1);
   expect_token(&provider, 2, TSR_KEYS_BEARER, "ey.3", true); /* which expires in a minute, so it is fetched anew */
   assert_non_null(strstr(server.log, "X-IDENTITY-HEADER: HIDDEN"));
+  char longest[1006] = ""; /* with its name it has 1,024 bytes, which is one too many for the buffer with its NUL */
+  memset(longest, 'k', sizeof longest - 1);
+  setenv("IDENTITY_HEADER", longest, 1);
+  expect_no_other(&provider, 3, TSR_DENIED, "IDENTITY_HEADER is longer than 1,000 bytes");
+  setenv("IDENTITY_HEADER", "HIDDEN", 1);
   static const char *const elsewhere[] = {"http://elsewhere.example/", "http://169.254.elsewhere.example/msi",
                                           "http://169.254.1.1@x/"};
   for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
