@@ -101,3 +101,10 @@ INSERT INTO far VALUES(0, -1e308), (1, 1e308), (2, 9e999), (3, 9e999), (4, -9e99
 CREATE VIRTUAL TABLE middles USING tessera_query(
   SELECT g/2 AS k, median(f) AS middle, percentile(f, 25) AS quarter FROM far WHERE g < 6 GROUP BY 1);
 SELECT * FROM middles;
+-- More terms than a plan takes: SQLite tests the others itself.
+CREATE VIRTUAL TABLE squares USING tessera(k INT32 DIMENSION(0, 99), v INT32);
+INSERT INTO squares SELECT value, value*value FROM generate_series(0, 9);
+CREATE VIRTUAL TABLE many USING tessera_query(SELECT k, v FROM squares);
+SELECT k, v FROM many
+ WHERE k >= 0 AND k >= 1 AND k >= 2 AND k >= 1 AND k >= 0 AND k >= 1 AND k <= 9 AND k <= 8 AND k <= 7 AND k <= 8 AND k <= 9 AND
+       k <= 8 AND v >= 0 AND v >= 1 AND v >= 2 AND v >= 3 AND v <= 50 AND v <= 49 AND v <= 36 AND v <> 25 AND v <> 16 ORDER BY k;
