@@ -514,7 +514,7 @@ bool tsr__listing_shows_published(const tsr_commit_listing *listing, const tsr_p
   return prepared->fragment_count == 0 && has_delete_of(listing, prepared->commit);
 }
 
-/* ---- Delete conditions (docs/format.md) -------------------------------------------------------------------------- */
+/* ---- Delete conditions (docs/format-commits.md) ------------------------------------------------------------------ */
 
 #define CONDITION_MAX (1u << 30) /* largest delete condition, unfiltered, in bytes */
 

@@ -7,7 +7,7 @@
  * says so. Cells that were never written, or whose fragment lacks the attribute, are null unless the host shows their
  * fill value.
  *
- * Statistics. TileDB's statistics are missing or wrong in many cases (docs/errata.md, "Statistics"). A tile is skipped
+ * Statistics. TileDB's statistics are missing or wrong in many cases (docs/errata-values.md). A tile is skipped
  * only if all of these conditions hold:
  * - The attribute has one number, datetime or time per cell; or it is CHAR or ASCII and the format version is at least
  *   18 (before, TileDB compared past the ends of strings). UTF8 and all other variable or multi-valued attributes are

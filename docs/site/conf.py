@@ -83,7 +83,11 @@ BELOW = {
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
         ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
         ("Sharing, safety, speed", "sharing-and-speed"))],
-    "docs/design": ["docs/decisions/*"],
+    "docs/design": ["Five ways through the folders <docs/design-paths>", "The engine <docs/design-engine>", "docs/decisions/*"],
+    "docs/commits": ["Beside merges, other writers <docs/commits-beside-merges>"],
+    "docs/format": ["Schemas, metadata, groups <docs/format-schema>", "Commits, deletes <docs/format-commits>", "Fragments <docs/format-fragments>"],
+    "docs/errata": ["Statistics, orders, filters <docs/errata-values>", "Names, order, conditions <docs/errata-more>"],
+    "docs/performance-notes": ["Queries <docs/performance-workloads>", "Buckets, data, changes <docs/performance-data>", "First reads, filters <docs/performance-first-reads>", "The engine <docs/performance-engine>"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
     "docs/start/web": ["Package for Node <ext/npm/README>"],
     "docs/get-data-in/README": [f"{title} <docs/get-data-in/{page}>" for title, page in (

@@ -1,6 +1,6 @@
 """Measures what changed, feeds and copies, beside what does the same elsewhere: EXCEPT of two reads, pandas on two reads of TileDB-Py, SQLite's sessions
 through apsw, Icechunk's diff with values, and rsync. The cases of a row take turns in one process; a ratio is that of their least times, which are
-processor time of all threads and child processes. The targets are those that docs/performance-notes.md has.
+processor time of all threads and child processes. The targets are those that docs/performance-data.md has.
 
 usage: changes.py EXTENSION FOLDER [CELLS]
 """

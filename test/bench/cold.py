@@ -1,6 +1,6 @@
 """Measures first reads: of arrays that no cache has yet, each way in a process of its own, in turns. The files are in the machine's memory. Ratios are
 those of the least times, which are processor time of all threads: other work on the machine changes that little. Ways of libraries that are not
-installed are left out. The goals are those that docs/performance-notes.md has.
+installed are left out. The goals are those that docs/performance-first-reads.md has.
 
 usage: cold.py EXTENSION FOLDER [--turns N] [--only TEXT]
 """

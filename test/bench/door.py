@@ -1,7 +1,7 @@
 """Measures the front door: plain SQL over columns, paths in FROM, groups that open as tables, variants, small commits and DataFrames, each beside the
 ways that it replaces: rows, CREATE by hand, DuckDB, tiledbsoma with pandas. The cases of a row take turns in one process, and a ratio is that of their
 least times, which are processor time of all threads: other work on the machine changes that little. Ways of libraries that are not installed are left
-out. Compares answers where two ways have the same. The targets are those that docs/performance-notes.md has.
+out. Compares answers where two ways have the same. The targets are those that docs/performance-workloads.md has.
 
 usage: door.py EXTENSION FOLDER [--only TEXT] [--commits N]
 """

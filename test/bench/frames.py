@@ -1,7 +1,7 @@
 """Measures data in and out in one step: arrays from Arrow tables and SELECTs, and Arrow streams of arrays, beside rows through sqlite3 and beside
 TileDB-Py. The cases of a row take turns in one process; a ratio is that of their least times, which are processor time of all threads: other work on
 the machine changes that little. Each read comes from a new connection, without decoded tiles in its cache. The targets are those that
-docs/performance-notes.md has.
+docs/performance-data.md has.
 
 usage: frames.py EXTENSION FOLDER [POINTS [SIDE]]
 """

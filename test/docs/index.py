@@ -1,4 +1,5 @@
-"""The index of docs/reference/README.md has each name that the extension registers, in alphabetical order. No file but the changelog has a name
+"""The index of docs/reference/README.md, with the list of functions in functions.md, has each name that the extension registers; a row of
+it is in alphabetical order. No file but the changelog has a name
 that was given up.
 
 usage: index.py EXTENSION ROOT
@@ -96,16 +97,31 @@ def registered(extension, root):
     return names
 
 
+def index_rows():
+    """The names of each row of the index: its code spans, or the texts of its links where the row links each name."""
+    with open("docs/reference/README.md", encoding="utf-8") as f:
+        rows = re.findall(r"^\| (.*) \| (.*) \|$", f.read().split("\n## Index\n")[1], re.M)
+    tables = re.findall(r"^\[(tessera_\w+)\]", "\n".join(first for first, _ in rows), re.M)
+    return [tables, *(re.findall(r"`([^`]+)`", second) or re.findall(r"\[([^\]]+)\]\(", second) for _, second in rows)]
+
+
+def functions_listed():
+    """The functions on the page that lists all of them."""
+    with open("docs/reference/functions.md", encoding="utf-8") as f:
+        return set(re.findall(r"\[(tessera_\w+)\]\([^)]*#", f.read().split("\n## All functions\n")[1]))
+
+
 def main():
     extension, root = os.path.abspath(sys.argv[1]), sys.argv[2]
     names = registered(extension, root)
-    with open("docs/reference/README.md", encoding="utf-8") as f:
-        rows = re.findall(r"^\| `([^`]+)` \|", f.read(), re.M)
-    faults = [f"docs/reference/README.md does not have {name}" for name in sorted(names - set(rows))]
+    rows = index_rows()
+    listed = {name for row in rows for name in row} | functions_listed()
+    faults = [f"docs/reference/README.md does not have {name}" for name in sorted(names - listed)]
+    for row in rows:
+        keys = [name.lower().lstrip("_") for name in row]
+        faults += [f"docs/reference/README.md has {b} behind {a}" for a, b in zip(keys, keys[1:]) if a >= b]
     faults += gone()
-    keys = [(row.lower().lstrip("_"), row) for row in rows]
-    faults += [f"docs/reference/README.md has {b[1]} behind {a[1]}" for a, b in zip(keys, keys[1:]) if a >= b]
-    print("\n".join(faults + [f"{len(names)} names, {len(rows)} rows, {len(faults)} faults"]))
+    print("\n".join(faults + [f"{len(names)} names, {len(listed)} in the index, {len(faults)} faults"]))
     return len(faults) > 0
 
 

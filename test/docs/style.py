@@ -16,7 +16,7 @@ import tempfile
 import pages
 
 PLACES = ("README.md", "docs/tutorial.md", "docs/tutorial-write.md", "docs/recipes.md", "docs/recipes", "docs/reference", "docs/coming-from", "docs/explained", "docs/building.md",
-          "docs/performance.md", "docs/performance-notes.md", "docs/object-stores.md", "docs/cluster.md", "docs/hosts", "docs/in-the-browser.md", "docs/dataframes.md", "docs/arrays-in-python.md", "docs/datasets.md", "docs/install.md", "docs/start",
+          "docs/performance.md", "docs/performance-notes.md", "docs/performance-workloads.md", "docs/performance-data.md", "docs/performance-first-reads.md", "docs/performance-engine.md", "docs/object-stores.md", "docs/cluster.md", "docs/hosts", "docs/in-the-browser.md", "docs/dataframes.md", "docs/arrays-in-python.md", "docs/datasets.md", "docs/install.md", "docs/start",
           "docs/get-data-in", "docs/get-data-out.md", "docs/guides", "docs/cheat-sheet.md", "docs/command-line.md", "docs/other-tools.md", "docs/words.md", "docs/faq.md", "docs/compare.md", "docs/gallery.md")
 COLUMNS = 120
 ENTRIES, WORDS = "docs/reference/functions/", 150

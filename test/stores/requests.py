@@ -1,4 +1,4 @@
-"""The requests of statements on arrays in buckets are counted and compared with the numbers that docs/performance-notes.md promises.
+"""The requests of statements on arrays in buckets are counted and compared with the numbers that docs/performance-data.md promises.
 
 usage: requests.py LIBRARY FOLDER [moto | versitygw] [--few | --many] [--log FILE]      # 20, 100, or 100 and 1,000 fragments
 """
