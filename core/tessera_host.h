@@ -171,6 +171,10 @@ TSR_API int tsr_array_codes_end(tsr_array *array, const tsr_field *attribute, ui
  * tsr_snapshot_open. */
 TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                                 tsr_snapshot **snapshot);
+/* Returns the last time whose commits the snapshot shows, in milliseconds since 1970: its as_of, or the clock's time
+ * when it was made. *next: the first later time at which something that was committed by then comes into view;
+ * UINT64_MAX: there is none. At present such commits are ahead of the clock. */
+TSR_API uint64_t tsr_snapshot_time(const tsr_snapshot *snapshot, uint64_t *next);
 /* Returns how many fragments in view have a single time, as those that no merge has made; `most` if there are more. */
 TSR_API uint64_t tsr_snapshot_unmerged(const tsr_snapshot *snapshot, uint64_t most);
 /* Returns the largest number of delete conditions that are evaluated for the cells of any one fragment. */

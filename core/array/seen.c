@@ -479,14 +479,51 @@ static int find_unseen(seen_search *s, bool gone) {
   return rc;
 }
 
-/* By time: what was written since; and TileDB's merges across the time, which have cells that no source has. */
-static void find_since(const seen_search *s, uint64_t since) {
+static bool is_same_merge(const tsr_name *a, const tsr_name *b) {
+  return a->start == b->start && a->end == b->end && strncmp(a->uuid, b->uuid, STEM_DIGITS) == 0;
+}
+
+/* Returns true if a fragment was merged into `merged`, perhaps through other merges. */
+static bool is_source(const tsr_map *covered, const char *name, const tsr_name *merged) {
+  tsr_name into;
+  for (uint64_t i = 0; i < covered->count && (name = tsr__map_get(covered, name)); i++)
+    if (tsr__name_parse(name, strlen(name), &into) && is_same_merge(&into, merged)) return true;
+  return false;
+}
+
+static bool is_across(const tsr_name *merged, uint64_t since) { return merged->start < since && merged->end >= since; }
+
+/* Marks what was published in the time range of a merge across the time, but after the merge. It lies above the merged
+ * cells and below those of later sources, so cells of its own may come into view with the merge. */
+static int find_late(const seen_search *s, uint64_t since) {
+  const tsr_commit_list *fragments = &s->array->log.listing->fragments;
+  tsr_map covered = {.memory = &s->array->memory};
+  bool any = false;
+  for (uint64_t m = 0; m < fragments->count && !any; m++) any = is_across(&fragments->items[m].parsed, since);
+  if (!any) return TSR_OK;
+  const int rc = tsr__log_covered(&s->array->log, s->array->log.listing, &covered, s->error);
+  for (uint64_t m = 0; m < fragments->count && rc >= 0; m++) {
+    const tsr_name *merged = &fragments->items[m].parsed;
+    for (uint64_t i = 0; i < fragments->count && is_across(merged, since); i++) {
+      const tsr_name *name = &fragments->items[i].parsed;
+      if (s->fresh->fragments[i] || name->start < merged->start || name->end > merged->end) continue;
+      s->fresh->fragments[i] = !is_same_merge(name, merged) && !is_source(&covered, fragments->items[i].name, merged);
+    }
+  }
+  tsr__map_release(&covered);
+  return rc;
+}
+
+/* By time: what was written since; and of a dense array TileDB's merges across the time, which have cells that no
+ * source has, and what a merge across it brings into view. */
+static int find_since(const seen_search *s, uint64_t since) {
   const tsr_commit_listing *l = s->array->log.listing;
   for (uint64_t i = 0; i < l->deletes.count; i++) s->fresh->deletes[i] = l->deletes.items[i].parsed.end >= since;
   for (uint64_t i = 0; i < l->fragments.count; i++) {
     const tsr_name *name = &l->fragments.items[i].parsed;
     s->fresh->fragments[i] = name->start >= since || (s->dense && name->end >= since && !is_ours(s->array, name));
   }
+  return s->dense ? find_late(s, since) : TSR_OK;
 }
 
 int tsr__fresh_find(tsr_array *array, const tsr_changed *changed, bool dense, bool gone, tsr_arena *arena,
@@ -495,6 +532,5 @@ int tsr__fresh_find(tsr_array *array, const tsr_changed *changed, bool dense, bo
   TSR_TRY(TSR_ARENA_ARRAY(arena, array->log.listing->fragments.count, &fresh->fragments, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, array->log.listing->deletes.count, &fresh->deletes, error));
   if (changed->seen) return find_unseen(&s, gone);
-  find_since(&s, changed->since);
-  return TSR_OK;
+  return find_since(&s, changed->since);
 }

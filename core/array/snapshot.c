@@ -1099,6 +1099,11 @@ void tsr_snapshot_close(tsr_snapshot *snapshot) {
 
 const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return snapshot->schema; }
 
+uint64_t tsr_snapshot_time(const tsr_snapshot *snapshot, uint64_t *next) {
+  *next = snapshot->request.next_change;
+  return snapshot->as_of;
+}
+
 int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (snapshot->losses.size) return tsr__loss_fail(snapshot, (const tsr_loss *)(void *)snapshot->losses.data, error);

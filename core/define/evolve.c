@@ -124,6 +124,17 @@ static int claim_base(tsr_array *array, const char *claim, const char *staged, c
   return rc;
 }
 
+/* A schema of an earlier time than `base` would be in force only until the clock has reached that of `base`. */
+static int fail_ahead(uint64_t time, tsr_error *error) {
+  char text[64];
+  if (time > INT64_MAX || !tsr_datetime_print(TSR_DATETIME_MS, (int64_t)time, text))
+    snprintf(text, sizeof text, "%llu ms", (unsigned long long)time);
+  return tsr__fail(error, TSR_ERROR,
+                   "its newest schema is of %s (UTC), ahead of this machine's clock, and would undo the change then: "
+                   "set the clock, or wait",
+                   text);
+}
+
 int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
                         tsr_error *error) {
   uint8_t random[16];
@@ -135,6 +146,7 @@ int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, co
     return tsr__fail(error, TSR_UNSUPPORTED, "the schema %s has no time", base);
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__environment_time(array->environment, old.end, 0, &time, error));
+  if (time <= old.end) return fail_ahead(old.end, error);
   TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
   tsr__name_print(&parts, name);
   snprintf(claim, sizeof claim, ".%s", old.uuid);
@@ -317,10 +329,14 @@ static int find_old(evolution *v, tsr_error *error) {
 
 static int evolve_begin(evolution *v, tsr_error *error) {
   uint32_t version;
+  tsr_name newest;
   tsr_array *array = v->array;
   TSR_TRY(tsr__log_list(&array->log, false, true, error));
   TSR_TRY(tsr__array_committed(array, error));
   TSR_TRY(find_old(v, error));
+  if (!v->written && tsr__name_parse(v->newest, strlen(v->newest), &newest) &&
+      newest.end >= tsr__environment_now() + TSR_TIME_AHEAD)
+    return fail_ahead(newest.end, error);
   TSR_TRY(tsr__schema_write_version(v->old, &version, error));
   if (v->old->version < EVOLVE_VERSION_MIN)
     return tsr__fail(error, TSR_UNSUPPORTED, "a schema of format version %u cannot be changed: that needs %d",

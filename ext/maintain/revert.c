@@ -73,12 +73,22 @@ static int revert_take_slice(revert_call *c, sqlite3_value *slice, const tsr_sch
   return TSR_OK;
 }
 
-/* Opens snapshots of the cells that commits, and the transaction, have touched since the time. */
-static int revert_find_touched(revert_call *c, const tsr_schema *schema, tsr_error *error) {
-  const bool all = c->committed || c->address.as_of >= TSX_LATEST;
+/* Checks that the time does not lie behind commits that are ahead of the clock: once it reaches them, they would be
+ * there beside what the revert has written. Gives the first time whose commits the old state lacks. */
+static int revert_check_time(const revert_call *c, uint64_t *since, tsr_error *error) {
+  uint64_t next;
+  const uint64_t present = tsr_snapshot_time(c->now->core, &next);
+  *since = (c->committed || c->address.as_of > present ? present : c->address.as_of) + 1;
+  return c->committed || c->address.as_of < next
+             ? TSR_OK
+             : tsx_fail(error, TSR_ERROR,
+                        "the time is ahead of the clock, and so are some commits: set the clock, or wait");
+}
+
+/* Opens snapshots of the cells that commits, and the transaction, have touched since a time. */
+static int revert_find_touched(revert_call *c, const tsr_schema *schema, uint64_t since, tsr_error *error) {
   for (int i = 0; i < 2; i++) {
-    const tsr_changed changed = {.kind = i ? TSR_CHANGED_DROPPED : TSR_CHANGED_WRITTEN,
-                                 .since = (all ? TSX_LATEST : c->address.as_of) + 1};
+    const tsr_changed changed = {.kind = i ? TSR_CHANGED_DROPPED : TSR_CHANGED_WRITTEN, .since = since};
     TSX_TRY(tsx_array_snapshot_changed(c->connection, c->address.array, schema, &changed, TSR_TIME_NOW, true,
                                        &c->touched[i], error));
   }
@@ -89,11 +99,13 @@ static int revert_rows(revert_call *c, sqlite3_value *slice, uint64_t *changed, 
   tsx_array *array = c->address.array;
   tsx_transaction *transaction = array->transaction;
   const tsr_schema *schema = tsr_writer_schema(transaction->writer);
+  uint64_t since;
   TSX_TRY(revert_take_slice(c, slice, schema, error));
   TSX_TRY(tsx_array_snapshot(c->connection, array, schema, TSR_TIME_BEGIN, TSR_TIME_NOW, true, &c->now, error));
+  TSX_TRY(revert_check_time(c, &since, error));
   if (!c->committed)
     TSX_TRY(tsx_array_snapshot(c->connection, array, schema, TSR_TIME_BEGIN, c->address.as_of, false, &c->then, error));
-  if (!schema->dense) TSX_TRY(revert_find_touched(c, schema, error));
+  if (!schema->dense) TSX_TRY(revert_find_touched(c, schema, since, error));
   tsr_snapshot *touched[2] = {c->touched[0] ? c->touched[0]->core : NULL, c->touched[1] ? c->touched[1]->core : NULL};
   return tsr_writer_revert(transaction->writer, c->now->core, c->committed ? transaction->base : c->then->core,
                            schema->dense ? NULL : touched, c->dimensions, c->address.memory_bytes, changed, error);

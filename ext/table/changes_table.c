@@ -30,8 +30,6 @@
 #include "sql/statement.h"
 #include "sql/tokens.h"
 
-#define LATEST ((sqlite3_int64)TSX_LATEST)
-
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static void free_names(char **names, int count) {
@@ -491,7 +489,7 @@ static int take_history(tsr_history *history, sqlite3_int64 hi, changes_times *t
   sqlite3_str *deletes = sqlite3_str_new(NULL);
   sqlite3_str_appendchar(deletes, 1, '[');
   for (uint64_t i = 0; i < count; i++) {
-    if (entries[i].start > (uint64_t)hi || entries[i].time > (uint64_t)LATEST) continue;
+    if (entries[i].start > (uint64_t)hi || entries[i].time > INT64_MAX) continue;
     const sqlite3_int64 time = (sqlite3_int64)entries[i].time;
     const bool merge = entries[i].kind == TSR_HISTORY_MERGE;
     times->merged |= merge;
@@ -640,7 +638,6 @@ static bool next_step(changes_cursor *c) {
   }
   if (c->step > c->times.count || !c->present || !c->times.own) return false;
   c->step = c->times.count + 1;
-  c->hi = LATEST;
   begin_step(c, true);
   return true;
 }
@@ -737,15 +734,46 @@ static const char *text_of(sqlite3_value *value) {
   return value && sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
 }
 
-/* Reads `before` or `after`; *time is LATEST for 'committed'. */
-static int read_time(changes_cursor *c, sqlite3_value *value, const char *name, sqlite3_int64 *time) {
+/* Reads `before` or `after`; 'committed' is the present. */
+static int read_time(changes_cursor *c, sqlite3_value *value, const char *name, sqlite3_int64 present,
+                     sqlite3_int64 *time) {
   uint64_t milliseconds;
   tsr_error error = {0};
   const char *text = text_of(value);
-  *time = LATEST;
+  *time = present;
   if (text && sqlite3_stricmp(text, "committed") == 0) return SQLITE_OK;
   if (tsx_time_value(value, name, &milliseconds, &error) < 0) return tsx_vtab_error(c->base.pVtab, &error);
-  *time = milliseconds < (uint64_t)LATEST ? (sqlite3_int64)milliseconds : LATEST;
+  *time = milliseconds < INT64_MAX ? (sqlite3_int64)milliseconds : INT64_MAX;
+  return SQLITE_OK;
+}
+
+/* Gives the time up to which the source shows commits: that of the state which this statement sees, or the source's
+ * as_of. A commit that is ahead of the clock is later: *next is the first time from which on more is shown. */
+static int read_present(changes_cursor *c, tsx_address *source, sqlite3_int64 *present, uint64_t *next) {
+  const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
+  const tsr_schema *schema;
+  tsx_snapshot *now;
+  tsr_error error = {0};
+  *present = source->as_of < INT64_MAX ? (sqlite3_int64)source->as_of : INT64_MAX;
+  *next = UINT64_MAX;
+  if (source->as_of != TSR_TIME_NOW) return SQLITE_OK;
+  int code = tsx_address_schema(source, &schema, &error);
+  if (code >= 0)
+    code = tsx_array_snapshot(t->connection, source->array, schema, TSR_TIME_BEGIN, TSR_TIME_NOW, false, &now, &error);
+  if (code < 0) return fail_core(c, &error);
+  *present = (sqlite3_int64)tsr_snapshot_time(now->core, next);
+  tsx_snapshot_release(now);
+  return SQLITE_OK;
+}
+
+/* `before` may be ahead of the present, which is `after`. Most often nothing is there, and it is the present, too.
+ * Otherwise the state at `before` is the later one of the two. */
+static int look_ahead(changes_cursor *c, const tsx_address *source, uint64_t next) {
+  if (!c->present || c->lo <= c->hi) return SQLITE_OK;
+  if ((uint64_t)c->lo < next) c->lo = c->hi;
+  else if (source->array->transaction)
+    return fail_argument(c, "before is ahead of the clock, and so are some commits: end this transaction first");
+  else c->present = false;
   return SQLITE_OK;
 }
 
@@ -785,18 +813,21 @@ static int read_tokens(changes_cursor *c, const tsx_address *source, sqlite3_val
 }
 
 /* Reads two times, and sets the ends of the scan. */
-static int read_times_of(changes_cursor *c, const tsx_address *source, sqlite3_value *before, sqlite3_value *after,
+static int read_times_of(changes_cursor *c, tsx_address *source, sqlite3_value *before, sqlite3_value *after,
                          sqlite3_value *mode) {
-  const sqlite3_int64 last = source->as_of < (uint64_t)LATEST ? (sqlite3_int64)source->as_of : LATEST;
-  int code = read_mode(c, mode);
-  if (code == SQLITE_OK) code = read_time(c, before, "before", &c->lo);
-  c->hi = LATEST;
-  c->present = (!after || sqlite3_value_type(after) == SQLITE_NULL) && source->as_of == TSR_TIME_NOW;
+  const bool now = !after || sqlite3_value_type(after) == SQLITE_NULL, own_times = source->as_of == TSR_TIME_NOW;
+  sqlite3_int64 present = 0;
+  uint64_t next = 0;
   if (is_token(text_of(after))) return fail_argument(c, "before is a time and after a token: give two of one kind");
-  if (code == SQLITE_OK && after && sqlite3_value_type(after) != SQLITE_NULL)
-    code = read_time(c, after, "after", &c->hi);
+  int code = read_mode(c, mode);
+  if (code == SQLITE_OK) code = read_present(c, source, &present, &next);
+  if (code == SQLITE_OK) code = read_time(c, before, "before", present, &c->lo);
+  c->hi = present;
+  c->present = now && own_times;
+  if (code == SQLITE_OK && !now) code = read_time(c, after, "after", present, &c->hi);
+  if (code == SQLITE_OK) code = look_ahead(c, source, next);
   if (code != SQLITE_OK) return code;
-  if (c->hi > last) c->hi = last;
+  if (!own_times && c->hi > present) c->hi = present;
   c->swapped = c->lo > c->hi;
   if (c->swapped && c->every) return fail_argument(c, "'every' goes forward, and before is later than after");
   if (c->swapped) {
@@ -851,7 +882,7 @@ static int find_steps(changes_cursor *c, const tsx_changes_table *t) {
   return SQLITE_OK;
 }
 
-static int read_arguments(changes_cursor *c, const tsx_address *source, sqlite3_value **values) {
+static int read_arguments(changes_cursor *c, tsx_address *source, sqlite3_value **values) {
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   sqlite3_value *given[3] = {NULL};
   tsr_error error = {0};
@@ -916,11 +947,11 @@ static bool may_lack(tsx_connection *connection, tsx_address *source, sqlite3_in
   return code < 0;
 }
 
-/* Fails if a state that the scan compares is lost within its terms. The present lacks nothing. */
+/* Fails if a state that the scan compares is lost within its terms. */
 static int probe(changes_cursor *c, tsx_address *source, sqlite3_int64 time, sqlite3_value **values) {
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   sqlite3_stmt *statement;
-  if (time == LATEST || !may_lack(t->connection, source, time)) return SQLITE_OK;
+  if (!may_lack(t->connection, source, time)) return SQLITE_OK;
   int code = tsx_sql_prepare(t->connection->db, tsx_changes_probe_sql(t, &c->plan), &statement);
   if (code == SQLITE_OK) {
     sqlite3_bind_int64(statement, TSX_CHANGES_BEFORE, time);
@@ -945,7 +976,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int
   if (arguments + c->plan.count != count) return fail_argument(c, "the plan does not fit the table");
   int code = open_source(t, &source, &error) < 0 ? fail_core(c, &error) : read_arguments(c, &source, values);
   if (code == SQLITE_OK && !c->token) code = probe(c, &source, c->lo, values + arguments);
-  if (code == SQLITE_OK) code = probe(c, &source, c->hi, values + arguments);
+  if (code == SQLITE_OK && !c->present) code = probe(c, &source, c->hi, values + arguments);
   if (code == SQLITE_OK) code = make_places(c, &source);
   tsx_address_close(&source);
   if (code == SQLITE_OK) code = prepare(c);

@@ -134,9 +134,6 @@ typedef struct tsx_changed { /* what has changed, as a table shows it to changes
   tsr_places *places; /* NULL, or gets the places of the rows, which are about to be looked up. Borrowed */
 } tsx_changed;
 
-/* An as_of that shows everything committed, and no row of the transaction. */
-#define TSX_LATEST UINT64_C(253402300799999)
-
 /* The type of an sqlite3_bind_pointer to a tsx_changed, as the argument `since` of a table: it then shows what has
  * changed, instead of a state (changes_table.c). Its written_at is never NULL: TSX_OWN_TIME is the transaction's. SQL
  * texts cannot make such a pointer. */
