@@ -289,10 +289,12 @@ static int side_cross(tsr_cover *c, const cover_side *side, tsr_error *error) {
 static int side_cross_centres(tsr_cover *c, const cover_side *side, tsr_error *error) {
   const double y = tsr__axis_centre(c->y, c->row);
   if (y < side->y[0] || y >= side->y[1]) return TSR_OK;
-  const double reach = side->x[1] - side->x[0], rise = y - side->y[0], length = side->y[1] - side->y[0];
+  const double reach = side->x[1] - side->x[0], length = side->y[1] - side->y[0];
+  const int nearer = y - side->y[0] <= side->y[1] - y ? 0 : 1;
+  const double rise = y - side->y[nearer];
   /* The product first: so it is exact where a centre is on the side and numbers are short. */
   const double move = isfinite(reach * rise) ? reach * rise / length : reach * (rise / length);
-  const double x = side->x[0] + move;
+  const double x = side->x[nearer] + move;
   const uint64_t cell = tsr__axis_centre_from(c->x, x);
   if (cell == c->x->count) return TSR_OK;
   return crossing_add(c, cell, (cover_crossing){side->sign, side->sign, side->ring, false}, error);

@@ -31,7 +31,8 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values);
 /* ---- query_grid.c: the rows of a columnar query as a grid of numbers, for tessera_npy and pictures --------------- */
 
 /* The axes of the grid are the terms of GROUP BY; for a query over cells, the dimensions that its columns name, or all
- * dimensions if they name none. One other column supplies the numbers. */
+ * dimensions if they name none. One other column supplies the numbers. FROM may have a tessera_query: the axes are then
+ * the keys or dimensions that its columns show. */
 
 typedef struct tsx_grid_axis {
   char *name; /* the column's name, or its source text */
@@ -47,8 +48,9 @@ typedef struct tsx_grid { /* `= {0}` may be released, and is what a call begins 
   char *name; /* of the column with the numbers */
   uint32_t axis_count;
   tsx_grid_axis axes[TSR_QUERY_KEYS];
-  /* set before: integers that do not fill all places become doubles with NaN between them; else that fails */
+  /* both set before. gaps: integers that do not fill all places become doubles with NaN between them; else that fails */
   bool gaps;
+  bool within; /* the places, too, are within the memory_mb of the query */
   bool whole; /* every place has an INTEGER: `places` are int64_t, else double */
   uint64_t count; /* of places: the product of the axes' counts */
   void *places; /* [count], row-major; a double without a number is NaN. TSX_GRID_HEAD bytes are free before them */
@@ -73,6 +75,45 @@ void tsx_grid_release(tsx_grid *grid);
  * multiple of 8, below TSX_GRID_HEAD. */
 uint8_t *tsx_grid_file(tsx_grid *grid, uint64_t head);
 void tsx_grid_file_free(void *file);
+
+/* ---- grid_source.c: the tessera_query that a grid reads ---------------------------------------------------------- */
+
+typedef struct tsx_grid_column {
+  char *name;
+  int key; /* its number among the keys, or of the dimension that it shows; -1: it is no key */
+  bool one; /* a slice sets it to one value */
+} tsx_grid_column;
+
+typedef struct tsx_grid_source { /* a tessera_query table; `= {0}` may be released */
+  tsx_arena arena;
+  char *schema, *name, *text;
+  uint64_t memory_bytes; /* 0: not given, as are the threads */
+  unsigned threads;
+  tsx_grid_column *columns;
+  uint32_t column_count;
+} tsx_grid_source;
+
+/* Parses a SELECT, and finds the tessera_query in its FROM. Returns 1; 0 if there is something else, or the text cannot
+ * be parsed. The caller frees both, also after an error. */
+int tsx_grid_source_find(tsx_connection *connection, const char *statement, tsx_select *select, tsx_grid_source *source,
+                         tsr_error *error);
+void tsx_grid_source_release(tsx_grid_source *source);
+
+/* Returns the SELECT with the text of the tessera_query as a subquery in FROM; from sqlite3_malloc, or NULL. */
+char *tsx_grid_source_within(const tsx_select *select, const tsx_grid_source *source);
+
+/* Returns the key that an item of a compiled query shows or, of cells, the dimension, which a label shows, too; or
+ * -1. */
+int tsx_grid_key(const tsx_query *query, const tsx_item *item);
+
+/* Fails if the open transaction has rows for the array. */
+int tsx_grid_committed(const tsx_query *query, tsr_error *error);
+
+/* If a path names a tessera_query, 'db:NAME', writes the SELECT of its column and its keys within a slice, which may be
+ * NULL. `draws`: for a picture, which has two axes: keys that the slice sets to one value are left out as long as there
+ * are others. Returns 1 with *statement, from sqlite3_malloc; 0 if it is a path of something else. */
+int tsx_grid_path(tsx_connection *connection, sqlite3_value *path, const char *column, sqlite3_value *slice, bool draws,
+                  char **statement, tsr_error *error);
 
 /* ---- write_label.c: tessera_write_label -------------------------------------------------------------------------- */
 

@@ -443,26 +443,47 @@ static int npy_of_grid(sqlite3_context *context, tsx_grid *grid, uint64_t limit,
   return large ? tsx_fail(error, TSR_TOOBIG, "the grid exceeds SQLite's limit for a value") : TSR_OK;
 }
 
-static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+/* Makes the block of a SELECT. */
+static int npy_of_select(sqlite3_context *context, const char *select, const char *column, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   tsx_grid grid = {0};
+  int code = tsx_grid_make(sqlite3_user_data(context), select, column, limit, &grid, error);
+  if (code >= 0) code = npy_of_grid(context, &grid, limit, error);
+  tsx_grid_release(&grid);
+  return code;
+}
+
+static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   for (int i = 1; i < count; i++) { /* NULL is like an absent argument */
     const int type = sqlite3_value_type(values[i]);
     if (type == SQLITE_NULL) continue;
     if (i > 1) return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE");
     if (type != SQLITE_TEXT) return tsx_fail(error, TSR_MISMATCH, "argument 2: expected the name of a column");
   }
-  int code = tsx_grid_make(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]),
-                           count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL, limit, &grid, error);
-  if (code >= 0) code = npy_of_grid(context, &grid, limit, error);
-  tsx_grid_release(&grid);
+  return npy_of_select(context, (const char *)sqlite3_value_text(values[0]),
+                       count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL, error);
+}
+
+/* Makes the block of a tessera_query table, if the path names one. Returns 1, or 0. */
+static int npy_of_table(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  char *select = NULL;
+  const char *column = count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL;
+  if (!column) return 0;
+  int code =
+      tsx_grid_path(sqlite3_user_data(context), values[0], column, count > 2 ? values[2] : NULL, false, &select, error);
+  if (code > 0 && count > 3 && sqlite3_value_type(values[3]) != SQLITE_NULL)
+    code = tsx_fail(error, TSR_ERROR, "a tessera_query takes no options here: its own are memory_mb and threads");
+  if (code > 0) code = npy_of_select(context, select, column, error) < 0 ? error->code : 1;
+  sqlite3_free(select);
   return code;
 }
 
 static int npy_call(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   const bool query = tsx_is_query(values[0]);
   TSX_TRY(tsx_arguments_check(count, values, query ? 1 : 2, error));
-  return query ? npy_of_query(context, count, values, error) : npy_of_array(context, count, values, error);
+  if (query) return npy_of_query(context, count, values, error);
+  const int code = npy_of_table(context, count, values, error);
+  return code ? code : npy_of_array(context, count, values, error);
 }
 
 /* tessera_npy(path, attribute[, slice[, options]]), tessera_npy(query[, column]) */

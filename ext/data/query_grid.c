@@ -8,7 +8,10 @@
  * If the rows are the cells of a box, by its dimensions, the bounds are known before any row: then blocks of the engine
  * go to their places at once.
  *
- * Sections: columns, rows, places, boxes, the run. */
+ * A SELECT from a tessera_query is compiled with the text of the tessera_query in the place of its name
+ * (grid_source.c). If that cannot be evaluated over columns, as with groups of groups, SQLite gives the rows.
+ *
+ * Sections: columns, rows, places, boxes, the run, tables of queries. */
 #include "data/data.h"
 
 #include <ctype.h>
@@ -25,8 +28,16 @@
 #define GRID_CANCEL_EVERY 65536u /* rows between two checks for cancellation */
 
 typedef struct grid_maker {
+  tsx_connection *connection;
   tsx_query query;
+  tsx_run *run;
+  sqlite3_stmt *statement; /* gives the rows in place of a run; or NULL */
   tsx_grid *grid;
+  tsx_grid_column *columns; /* [column_count]: the items of the SELECT as it was given */
+  uint32_t column_count;
+  bool over_groups; /* rows are groups */
+  uint64_t memory_bytes; /* the limit for the rows */
+  uint64_t limit; /* the limit for the places */
   uint32_t items[TSR_QUERY_KEYS]; /* by axis: its item in the SELECT */
   uint32_t value; /* the item with the numbers */
   uint64_t *rows; /* [row_count][axis_count + 1]; a TEXT is a pointer to its copy */
@@ -49,7 +60,7 @@ bool tsx_is_query(sqlite3_value *value) {
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
-static char *grid_name(grid_maker *m, const tsx_item *item) {
+static char *grid_name(const grid_maker *m, const tsx_item *item) {
   tsx_arena *arena = &m->grid->arena;
   const tsx_expr *tree = item->tree;
   if (item->name) return tsx_arena_copy(arena, item->name, strlen(item->name));
@@ -57,30 +68,18 @@ static char *grid_name(grid_maker *m, const tsx_item *item) {
   return tsx_arena_copy(arena, tree->begin, (uint64_t)(tree->end - tree->begin));
 }
 
-/* Returns the key or, for a query over cells, the dimension that an item names (a label names its dimension); else
- * -1. */
-static int grid_key_of(const grid_maker *m, const tsx_item *item) {
-  const tsx_expr *tree = tsx_expr_meaning(item->tree);
-  if (m->query.over_groups) return tree->kind == TSX_EXPR_AGGREGATE ? -1 : tsx_select_key(&m->query.select, tree);
-  if (tree->kind == TSX_EXPR_LABEL) return (int)m->query.table->labels[tree->column].dimension;
-  const tsx_column *columns = m->query.table->columns;
-  return tree->kind == TSX_EXPR_NAME && columns[tree->column].description->is_dimension
-             ? (int)columns[tree->column].field
-             : -1;
-}
-
 /* Returns true if an item is the one with the numbers, and is a label. */
 static bool grid_is_label(const grid_maker *m, uint32_t i) {
-  return i == m->value && tsx_expr_meaning(m->query.select.items[i].tree)->kind == TSX_EXPR_LABEL;
+  return i == m->value && !m->statement && tsx_expr_meaning(m->query.select.items[i].tree)->kind == TSX_EXPR_LABEL;
 }
 
-static int grid_add_axis(grid_maker *m, uint32_t item, tsr_error *error) {
+static int grid_add_axis(grid_maker *m, uint32_t item, char *name, tsr_error *error) {
   tsx_grid *grid = m->grid;
   if (grid->axis_count == TSR_QUERY_KEYS) return tsx_fail(error, TSR_TOOBIG, "more than %u axes", TSR_QUERY_KEYS);
   m->items[grid->axis_count] = item;
   tsx_grid_axis *axis = &grid->axes[grid->axis_count++];
   axis->type = TSR_VALUE_NULL;
-  axis->name = grid_name(m, &m->query.select.items[item]);
+  axis->name = name;
   return axis->name ? TSR_OK : tsx_out_of_memory(error);
 }
 
@@ -88,32 +87,37 @@ static int grid_add_axis(grid_maker *m, uint32_t item, tsr_error *error) {
 static int grid_add_item(grid_maker *m, tsx_expr *tree, tsr_error *error) {
   tsx_select *s = &m->query.select;
   s->items[s->item_count] = (tsx_item){.tree = tree, .begin = tree->begin, .end = tree->end};
-  return grid_add_axis(m, s->item_count++, error);
+  char *name = grid_name(m, &s->items[s->item_count]);
+  return grid_add_axis(m, s->item_count++, name, error);
 }
 
 /* Makes the terms of GROUP BY the axes. */
-static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) {
+static int grid_axes_of_groups(grid_maker *m, tsr_error *error) {
   for (uint32_t k = 0; k < m->query.select.group_count; k++) {
     uint32_t i = 0;
-    while (i < given && grid_key_of(m, &m->query.select.items[i]) != (int)k) i++;
-    TSX_TRY(i < given ? grid_add_axis(m, i, error) : grid_add_item(m, m->query.select.group[k], error));
+    while (i < m->column_count && m->columns[i].key != (int)k) i++;
+    TSX_TRY(i < m->column_count ? grid_add_axis(m, i, m->columns[i].name, error)
+                                : grid_add_item(m, m->query.select.group[k], error));
   }
   return TSR_OK;
 }
 
-/* Makes the dimensions that items name the axes, or all dimensions if they name none. The label that supplies the
- * numbers does not count. */
-static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
+/* Makes the keys that items name the axes. The label that supplies the numbers does not count. */
+static int grid_axes_named(grid_maker *m, tsr_error *error) {
+  for (uint32_t i = 0; i < m->column_count; i++) {
+    uint32_t before = 0;
+    const int key = m->columns[i].key;
+    while (before < i && (m->columns[before].key != key || grid_is_label(m, before))) before++;
+    if (key >= 0 && before == i && !grid_is_label(m, i)) TSX_TRY(grid_add_axis(m, i, m->columns[i].name, error));
+  }
+  return TSR_OK;
+}
+
+/* Makes the dimensions that items name the axes, or all dimensions if they name none. */
+static int grid_axes_of_cells(grid_maker *m, tsr_error *error) {
   const tsx_table *table = m->query.table;
   tsx_arena *arena = &m->query.select.arena;
-  for (uint32_t i = 0; i < given; i++) {
-    uint32_t before = 0;
-    const tsx_item *items = m->query.select.items;
-    const int key = grid_key_of(m, &items[i]);
-    while (before < i && (grid_key_of(m, &items[before]) != key || grid_is_label(m, before))) before++;
-    if (grid_is_label(m, i)) continue;
-    if (key >= 0 && before == i) TSX_TRY(grid_add_axis(m, i, error));
-  }
+  TSX_TRY(grid_axes_named(m, error));
   if (m->grid->axis_count > 0) return TSR_OK;
   for (uint32_t c = 0; c < table->column_count; c++) {
     if (!table->columns[c].description->is_dimension) continue;
@@ -128,13 +132,12 @@ static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
 }
 
 /* Finds the column with the numbers: the named one, or the only one that is not a key. */
-static int grid_find_value(grid_maker *m, const char *column, uint32_t given, tsr_error *error) {
+static int grid_find_value(grid_maker *m, const char *column, tsr_error *error) {
   uint32_t found = 0;
   char names[200] = "";
-  for (uint32_t i = 0; i < given; i++) {
-    char *name = grid_name(m, &m->query.select.items[i]);
-    if (!name) return tsx_out_of_memory(error);
-    const bool is_it = column ? !sqlite3_stricmp(name, column) : grid_key_of(m, &m->query.select.items[i]) < 0;
+  for (uint32_t i = 0; i < m->column_count; i++) {
+    char *name = m->columns[i].name;
+    const bool is_it = column ? !sqlite3_stricmp(name, column) : m->columns[i].key < 0;
     if (is_it && found == 0) {
       m->value = i;
       m->grid->name = name;
@@ -150,27 +153,40 @@ static int grid_find_value(grid_maker *m, const char *column, uint32_t given, ts
   return tsx_fail(error, TSR_ERROR, "several columns could be the values (%s): name one in the second argument", names);
 }
 
+/* Takes the names and keys of the items. */
+static int grid_columns(grid_maker *m, tsr_error *error) {
+  const tsx_select *s = &m->query.select;
+  m->columns = tsx_arena_take(&m->grid->arena, s->item_count * sizeof *m->columns);
+  if (!m->columns) return tsx_out_of_memory(error);
+  m->column_count = s->item_count;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    m->columns[i] = (tsx_grid_column){grid_name(m, &s->items[i]), tsx_grid_key(&m->query, &s->items[i]), false};
+    if (!m->columns[i].name) return tsx_out_of_memory(error);
+  }
+  return TSR_OK;
+}
+
 static int grid_plan(grid_maker *m, const char *column, tsr_error *error) {
   tsx_select *s = &m->query.select;
-  const uint32_t given = s->item_count;
-  const uint64_t room = (uint64_t)given + TSR_QUERY_KEYS + 1;
+  const uint64_t room = (uint64_t)s->item_count + TSR_QUERY_KEYS + 1;
   tsx_item *items = tsx_arena_take(&s->arena, room * sizeof *items);
   if (!items) return tsx_out_of_memory(error);
-  memcpy(items, s->items, given * sizeof *items);
+  memcpy(items, s->items, s->item_count * sizeof *items);
   s->items = items;
-  TSX_TRY(grid_find_value(m, column, given, error));
-  return m->query.over_groups ? grid_axes_of_groups(m, given, error) : grid_axes_of_cells(m, given, error);
+  m->over_groups = m->query.over_groups;
+  TSX_TRY(grid_columns(m, error));
+  TSX_TRY(grid_find_value(m, column, error));
+  return m->over_groups ? grid_axes_of_groups(m, error) : grid_axes_of_cells(m, error);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 static int grid_reserve(grid_maker *m, tsr_error *error) {
   const uint64_t words = m->grid->axis_count + 1, room = m->room ? 2 * m->room : 1024;
-  const uint64_t given = m->query.table->options.limits.memory_bytes, most = given ? given : GRID_MEMORY;
   if (m->row_count < m->room) return TSR_OK;
-  if (m->row_count * (words * sizeof *m->rows + 1) > most)
+  if (m->row_count * (words * sizeof *m->rows + 1) > m->memory_bytes)
     return tsx_fail(error, TSR_TOOBIG, "too many rows for memory_mb (%llu): take a part of them, or coarser keys",
-                    (unsigned long long)(most >> 20));
+                    (unsigned long long)(m->memory_bytes >> 20));
   uint64_t *rows = sqlite3_realloc64(m->rows, room * words * sizeof *rows);
   if (rows) m->rows = rows;
   uint8_t *types = rows ? sqlite3_realloc64(m->types, room) : NULL;
@@ -193,10 +209,34 @@ static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uin
   return TSR_OK;
 }
 
-static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word, tsr_error *error) {
+/* Gives an item of the row, as tsx_run_value does. */
+static int grid_value(const grid_maker *m, uint32_t item, tsr_value *value, tsr_error *error) {
+  if (!m->statement) return tsx_run_value(m->run, item, value, error);
+  const int column = (int)item;
+  *value = (tsr_value){.type = TSR_VALUE_NULL};
+  switch (sqlite3_column_type(m->statement, column)) {
+  case SQLITE_NULL: return TSR_OK;
+  case SQLITE_INTEGER:
+    value->type = TSR_VALUE_INTEGER;
+    value->as.integer = sqlite3_column_int64(m->statement, column);
+    return TSR_OK;
+  case SQLITE_FLOAT:
+    value->type = TSR_VALUE_REAL;
+    value->as.real = sqlite3_column_double(m->statement, column);
+    return TSR_OK;
+  case SQLITE_TEXT: break;
+  default: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
+  }
+  value->type = TSR_VALUE_TEXT;
+  value->as.text.bytes = (const char *)sqlite3_column_text(m->statement, column);
+  value->as.text.size = (uint64_t)sqlite3_column_bytes(m->statement, column);
+  return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int grid_keep_key(grid_maker *m, uint32_t a, uint64_t *word, tsr_error *error) {
   tsx_grid_axis *axis = &m->grid->axes[a];
   tsr_value value;
-  TSX_TRY(tsx_run_value(run, m->items[a], &value, error));
+  TSX_TRY(grid_value(m, m->items[a], &value, error));
   if (value.type == TSR_VALUE_NULL)
     return tsx_fail(error, TSR_ERROR,
                     "the key '%s' has a NULL, which has no position in the grid: exclude it with WHERE", axis->name);
@@ -212,13 +252,13 @@ static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word
   return TSR_OK;
 }
 
-static int grid_keep_row(grid_maker *m, tsx_run *run, tsr_error *error) {
+static int grid_keep_row(grid_maker *m, tsr_error *error) {
   const uint32_t axes = m->grid->axis_count;
   tsr_value value;
   TSX_TRY(grid_reserve(m, error));
   uint64_t *words = m->rows + m->row_count * (axes + 1);
-  for (uint32_t a = 0; a < axes; a++) TSX_TRY(grid_keep_key(m, run, a, &words[a], error));
-  TSX_TRY(tsx_run_value(run, m->value, &value, error));
+  for (uint32_t a = 0; a < axes; a++) TSX_TRY(grid_keep_key(m, a, &words[a], error));
+  TSX_TRY(grid_value(m, m->value, &value, error));
   if (value.type == TSR_VALUE_UNSIGNED && value.as.unsigned_integer <= INT64_MAX) value.type = TSR_VALUE_INTEGER;
   if (value.type == TSR_VALUE_UNSIGNED)
     return tsx_fail(error, TSR_RANGE, "'%s' has a value past the integers of SQL", m->grid->name);
@@ -286,7 +326,7 @@ static uint64_t grid_coordinate(const tsx_grid_axis *axis, const uint64_t *word)
 }
 
 static int grid_several(const grid_maker *m, tsr_error *error) {
-  return m->query.over_groups
+  return m->over_groups
              ? tsx_fail(error, TSR_ERROR, "several rows have the same keys")
              : tsx_fail(error, TSR_ERROR, "several rows have the same position: name all dimensions, or use GROUP BY");
 }
@@ -301,7 +341,7 @@ static int grid_fill(const grid_maker *m, uint8_t *taken, tsr_error *error) {
   for (uint64_t r = 0; r < m->row_count; r++) {
     const uint64_t *row = m->rows + r * words;
     uint64_t place = 0;
-    if (r % GRID_CANCEL_EVERY == 0 && tsx_connection_cancelled(m->query.connection)) return tsx_fail_cancelled(error);
+    if (r % GRID_CANCEL_EVERY == 0 && tsx_connection_cancelled(m->connection)) return tsx_fail_cancelled(error);
     for (uint32_t a = 0; a < grid->axis_count; a++)
       place = place * grid->axes[a].count + grid_coordinate(&grid->axes[a], &row[a]);
     if (taken[place]) return grid_several(m, error);
@@ -314,10 +354,12 @@ static int grid_fill(const grid_maker *m, uint8_t *taken, tsr_error *error) {
 }
 
 /* Multiplies the grid's count by that of an axis. */
-static int grid_grow(tsx_grid *grid, const tsx_grid_axis *axis, uint64_t limit, tsr_error *error) {
-  if (axis->count == 0 || grid->count > limit / sizeof(double) / axis->count)
-    return tsx_fail(error, TSR_TOOBIG, "a grid from the least to the greatest '%s' has more than %llu bytes",
-                    axis->name, (unsigned long long)limit);
+static int grid_grow(const grid_maker *m, const tsx_grid_axis *axis, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  if (axis->count == 0 || grid->count > m->limit / sizeof(double) / axis->count)
+    return tsx_fail(error, TSR_TOOBIG, "a grid from the least to the greatest '%s' has more than %llu bytes%s",
+                    axis->name, (unsigned long long)m->limit,
+                    m->limit == m->memory_bytes ? ", which is memory_mb: take a part of it, or coarser keys" : "");
   grid->count *= axis->count;
   return TSR_OK;
 }
@@ -338,13 +380,13 @@ static int grid_allocate(tsx_grid *grid, tsr_error *error) {
   return TSR_OK;
 }
 
-static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
+static int grid_place(const grid_maker *m, tsr_error *error) {
   tsx_grid *grid = m->grid;
   uint64_t nulls = 0;
   grid->count = 1;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     int code = grid_make_axis(m, a, error);
-    if (code == TSR_OK && m->row_count) code = grid_grow(grid, &grid->axes[a], limit, error);
+    if (code == TSR_OK && m->row_count) code = grid_grow(m, &grid->axes[a], error);
     else grid->count *= grid->axes[a].count;
     if (code < 0) return code;
   }
@@ -365,7 +407,8 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
 /* Makes the axes of a box. Returns 1; 0 if its rows need places that only they tell. */
-static int box_axes(grid_maker *m, const tsx_run *run, uint64_t limit, tsr_error *error) {
+static int box_axes(grid_maker *m, tsr_error *error) {
+  const tsx_run *run = m->run;
   tsx_grid *grid = m->grid;
   if (!tsx_run_is_box(run)) return 0;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
@@ -379,7 +422,7 @@ static int box_axes(grid_maker *m, const tsx_run *run, uint64_t limit, tsr_error
   grid->count = 1;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     grid->axes[a].type = TSR_VALUE_INTEGER;
-    const int code = grid_grow(grid, &grid->axes[a], limit, error);
+    const int code = grid_grow(m, &grid->axes[a], error);
     if (code < 0) return code;
   }
   return 1;
@@ -416,12 +459,12 @@ static void box_put_reals(tsx_grid *grid, const tsr_query_column *column, const 
 #define BOX_BLOCK 4096u /* rows of a block, at most */
 
 /* Puts all numbers of a box at their places. */
-static int box_fill(grid_maker *m, tsx_run *run, tsr_error *error) {
+static int box_fill(grid_maker *m, tsr_error *error) {
   tsx_grid *grid = m->grid;
   uint64_t nulls = 0, rows = 0, places[BOX_BLOCK];
   const tsr_query_block *block;
   int code;
-  while ((code = tsx_run_block(run, &block, error)) > 0) {
+  while ((code = tsx_run_block(m->run, &block, error)) > 0) {
     const tsr_query_column *column = &block->columns[m->value];
     if (block->count > BOX_BLOCK)
       return tsx_fail(error, TSR_ERROR, "a block of %llu rows", (unsigned long long)block->count);
@@ -441,32 +484,41 @@ static int box_fill(grid_maker *m, tsx_run *run, tsr_error *error) {
 }
 
 /* Makes the grid of a box. Returns 1; 0 if the rows are no box, or have other numbers. */
-static int grid_box(grid_maker *m, tsx_run *run, uint64_t limit, tsr_error *error) {
-  const tsr_value_type type = tsx_run_type(run, m->value);
+static int grid_box(grid_maker *m, tsr_error *error) {
+  const tsr_value_type type = tsx_run_type(m->run, m->value);
   if (type != TSR_VALUE_INTEGER && type != TSR_VALUE_REAL) return 0;
-  const int code = box_axes(m, run, limit, error);
+  const int code = box_axes(m, error);
   if (code <= 0) return code;
   TSX_TRY(grid_allocate(m->grid, error));
   m->placed = true;
-  return box_fill(m, run, error) < 0 ? error->code : 1;
+  return box_fill(m, error) < 0 ? error->code : 1;
 }
 
 /* ---- The run ----------------------------------------------------------------------------------------------------- */
 
-/* Functions do not see uncommitted rows of the open transaction, so these are refused. */
-static int grid_check_table(const tsx_table *table, tsr_error *error) {
-  const tsx_transaction *transaction = table->array->transaction;
-  if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", table->name);
+/* Takes the limits: what is given with the query or its table, or the defaults. */
+static void grid_limits(grid_maker *m, uint64_t memory_bytes, uint64_t limit) {
+  m->memory_bytes = memory_bytes ? memory_bytes : GRID_MEMORY;
+  m->limit = m->grid->within && memory_bytes && memory_bytes < limit ? memory_bytes : limit;
 }
 
-static int grid_run(grid_maker *m, uint64_t limit, tsr_error *error) {
-  tsx_run *run = NULL;
-  int code = tsx_run_open(&m->query, NULL, 0, &run, error);
-  if (code == TSR_OK) code = grid_box(m, run, limit, error);
-  while (code == TSR_OK && (code = tsx_run_next(run, error)) > 0) code = grid_keep_row(m, run, error);
-  tsx_run_close(run);
+static int grid_run(grid_maker *m, tsr_error *error) {
+  int code = tsx_run_open(&m->query, NULL, 0, &m->run, error);
+  if (code == TSR_OK) code = grid_box(m, error);
+  while (code == TSR_OK && (code = tsx_run_next(m->run, error)) > 0) code = grid_keep_row(m, error);
+  tsx_run_close(m->run);
+  m->run = NULL;
   return code;
+}
+
+/* Makes the grid of a compiled query. */
+static int grid_of_query(grid_maker *m, const char *column, uint64_t limit, tsr_error *error) {
+  const uint64_t given = m->query.memory_bytes;
+  grid_limits(m, given ? given : m->query.table->options.limits.memory_bytes, limit);
+  TSX_TRY(tsx_grid_committed(&m->query, error));
+  TSX_TRY(grid_plan(m, column, error));
+  TSX_TRY(grid_run(m, error));
+  return m->placed ? TSR_OK : grid_place(m, error);
 }
 
 char *tsx_statement_copy(const char *text) {
@@ -475,21 +527,161 @@ char *tsx_statement_copy(const char *text) {
   return size > INT_MAX ? NULL : sqlite3_mprintf("%.*s", (int)size, text);
 }
 
-static int grid_make(grid_maker *m, tsx_connection *connection, const char *statement, const char *column,
+/* ---- Tables of queries ------------------------------------------------------------------------------------------- */
+
+static bool has_aggregate(const tsx_expr *tree) {
+  if (tree->kind == TSX_EXPR_AGGREGATE) return true;
+  bool found = tree->base && has_aggregate(tree->base);
+  for (uint32_t i = 0; i < tree->count && !found; i++) found = has_aggregate(tree->operands[i]);
+  return found;
+}
+
+/* Returns the first item that a term of GROUP BY means: by its number, its alias or its words; item_count if none. */
+static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term) {
+  const bool ordinal = term->kind == TSX_EXPR_LITERAL && isdigit((unsigned char)*term->begin);
+  const long number = ordinal ? strtol(term->begin, NULL, 10) : 0;
+  if (number >= 1 && number <= (long)s->item_count) return (uint32_t)number - 1;
+  uint32_t i = 0;
+  for (; i < s->item_count; i++) {
+    const tsx_item *item = &s->items[i];
+    if (tsx_expr_equal(item->tree, term)) break;
+    if (item->name && term->kind == TSX_EXPR_NAME && !term->table && !sqlite3_stricmp(item->name, term->name)) break;
+  }
+  return i;
+}
+
+/* Makes the terms of GROUP BY the keys of the columns. */
+static int rows_groups(grid_maker *m, const tsx_select *s, tsr_error *error) {
+  for (uint32_t k = 0; k < s->group_count; k++) {
+    const uint32_t i = rows_item_of_term(s, s->group[k]);
+    if (i == s->item_count)
+      return tsx_fail(error, TSR_ERROR, "'%.*s' in GROUP BY is none of the columns: add it to them",
+                      (int)(s->group[k]->end - s->group[k]->begin), s->group[k]->begin);
+    m->columns[i].key = (int)k;
+  }
+  return TSR_OK;
+}
+
+/* Finds the keys of the tessera_query among the columns. */
+static void rows_keys(grid_maker *m, const tsx_select *s, const tsx_grid_source *source) {
+  uint32_t c = 0;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    const tsx_item *item = &s->items[i];
+    if (item->star)
+      for (uint32_t k = 0; k < source->column_count && c < m->column_count; k++)
+        m->columns[c++].key = source->columns[k].key;
+    else
+      for (uint32_t k = 0; k < source->column_count && c < m->column_count; k++)
+        if (item->tree->kind == TSX_EXPR_NAME && !sqlite3_stricmp(source->columns[k].name, item->tree->name))
+          m->columns[c].key = source->columns[k].key;
+    c += !item->star;
+  }
+}
+
+/* Finds the axes and the numbers of a statement. */
+static int rows_plan(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, const char *column,
+                     tsr_error *error) {
+  bool stars = false;
+  m->over_groups = s->group_count > 0 || s->distinct;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    stars |= s->items[i].star != NULL;
+    m->over_groups |= !s->items[i].star && has_aggregate(s->items[i].tree);
+  }
+  m->column_count = (uint32_t)sqlite3_column_count(m->statement);
+  m->columns = tsx_arena_take(&m->grid->arena, m->column_count * sizeof *m->columns);
+  if (!m->columns) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < m->column_count; i++) {
+    const char *name = sqlite3_column_name(m->statement, (int)i);
+    m->columns[i] = (tsx_grid_column){name ? tsx_arena_copy(&m->grid->arena, name, strlen(name)) : NULL, -1, false};
+    if (!m->columns[i].name) return tsx_out_of_memory(error);
+  }
+  if (stars && s->group_count) return tsx_fail(error, TSR_ERROR, "* with GROUP BY: name the columns");
+  if (s->group_count) TSX_TRY(rows_groups(m, s, error));
+  else if (!m->over_groups || s->distinct) rows_keys(m, s, source);
+  TSX_TRY(grid_find_value(m, column, error));
+  return grid_axes_named(m, error);
+}
+
+/* Takes the rows that SQLite gives. */
+static int rows_take(grid_maker *m, tsr_error *error) {
+  int code;
+  while ((code = sqlite3_step(m->statement)) == SQLITE_ROW) TSX_TRY(grid_keep_row(m, error));
+  if (code == SQLITE_DONE) return TSR_OK;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+}
+
+/* Makes the grid of a SELECT from a tessera_query of the rows that SQLite gives. */
+static int rows_make(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, const char *column,
                      uint64_t limit, tsr_error *error) {
-  TSX_TRY(tsx_query_compile(connection, "temp", statement, &m->query, error));
-  TSX_TRY(grid_check_table(m->query.table, error));
-  TSX_TRY(grid_plan(m, column, error));
-  TSX_TRY(grid_run(m, limit, error));
-  return m->placed ? TSR_OK : grid_place(m, limit, error);
+  if (s->join_count || s->subquery_count || s->inner.begin)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "a grid of the tessera_query %.64s takes neither joins nor subqueries: make a tessera_query of them",
+        source->name);
+  const int code = sqlite3_prepare_v2(m->connection->db, s->text, -1, &m->statement, NULL);
+  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+  grid_limits(m, source->memory_bytes, limit);
+  TSX_TRY(rows_plan(m, s, source, column, error));
+  TSX_TRY(rows_take(m, error));
+  return grid_place(m, error);
+}
+
+/* Compiles a SELECT from a tessera_query with the text of the latter in the place of its name. Returns 1; 0 if that
+ * cannot be evaluated over columns. */
+static int within_compile(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, tsr_error *error) {
+  tsr_error why = {0};
+  char *text = tsx_grid_source_within(s, source);
+  if (!text) return tsx_out_of_memory(error);
+  int code = tsx_query_compile(m->connection, source->schema, text, &m->query, &why);
+  if (code >= 0) code = tsx_run_check(&m->query, &why);
+  tsx_query_release(&m->query);
+  if (code >= 0) code = tsx_query_compile(m->connection, source->schema, text, &m->query, &why);
+  sqlite3_free(text);
+  m->query.memory_bytes = source->memory_bytes;
+  m->query.threads = source->threads;
+  if (code >= 0) return 1;
+  tsx_query_release(&m->query);
+  if (code != TSR_NOMEM && code != TSR_INTERRUPT) return 0;
+  *error = why;
+  return code;
+}
+
+static int grid_of_source(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, const char *column,
+                          uint64_t limit, tsr_error *error) {
+  const int code = within_compile(m, s, source, error);
+  if (code < 0) return code;
+  return code ? grid_of_query(m, column, limit, error) : rows_make(m, s, source, column, limit, error);
+}
+
+/* Makes the grid of a SELECT that could not be compiled, if it is one from a tessera_query. Returns 1, or 0. */
+static int grid_try_source(grid_maker *m, const char *statement, const char *column, uint64_t limit, tsr_error *error) {
+  tsx_select select = {0};
+  tsx_grid_source source = {0};
+  int code = tsx_grid_source_find(m->connection, statement, &select, &source, error);
+  if (code > 0) code = grid_of_source(m, &select, &source, column, limit, error) < 0 ? error->code : 1;
+  sqlite3_finalize(m->statement);
+  tsx_grid_source_release(&source);
+  tsx_select_free(&select);
+  return code;
+}
+
+static int grid_make(grid_maker *m, const char *statement, const char *column, uint64_t limit, tsr_error *error) {
+  tsr_error why = {0};
+  int code = tsx_query_compile(m->connection, "temp", statement, &m->query, &why);
+  if (code >= 0) return grid_of_query(m, column, limit, error);
+  tsx_query_release(&m->query);
+  if (code != TSR_NOMEM && code != TSR_INTERRUPT) code = grid_try_source(m, statement, column, limit, error);
+  if (code > 0 || error->code) return code;
+  *error = why;
+  return why.code;
 }
 
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
                   tsr_error *error) {
-  grid_maker m = {.grid = grid};
+  grid_maker m = {.connection = connection, .grid = grid};
   char *statement = tsx_statement_copy(text);
   if (!statement) return tsx_out_of_memory(error);
-  const int code = grid_make(&m, connection, statement, column, limit, error);
+  const int code = grid_make(&m, statement, column, limit, error);
   sqlite3_free(m.rows);
   sqlite3_free(m.types);
   tsx_query_release(&m.query);

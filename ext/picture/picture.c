@@ -298,9 +298,25 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   return choose_axes(p, error);
 }
 
+/* Makes the grid of a SELECT the picture. `advice` says how to leave two keys. */
+static int open_grid(picture *p, const char *select, const char *column, const char *advice, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(p->connection->db, SQLITE_LIMIT_LENGTH, -1);
+  p->grid->gaps = true; /* pixels without data */
+  p->grid->within = true;
+  TSX_TRY(tsx_grid_make(p->connection, select, column, limit, p->grid, error));
+  if (p->grid->axis_count != 2)
+    return tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u%s", p->grid->axis_count,
+                    p->grid->axis_count > 2 ? advice : "");
+  p->row = 0;
+  p->column = 1;
+  p->empty = !p->grid->count && p->tile.given;
+  if (p->empty) return TSR_OK;
+  if (!p->grid->count) return tsx_fail(error, TSR_ERROR, "the query has no rows");
+  return p->tile.given ? tsx_tile_axes_of_grid(p->connection->environment, &p->tile, p->grid, error) : TSR_OK;
+}
+
 /* Opens the picture of a query: (query[, column][, options]). */
 static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *error) {
-  const uint64_t limit = (uint64_t)sqlite3_limit(p->connection->db, SQLITE_LIMIT_LENGTH, -1);
   const char *column = NULL;
   for (int i = 1; i < count; i++) {
     const char *text =
@@ -311,16 +327,24 @@ static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *
     else if (i == 1 && *text != '{') column = text;
     else return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
   }
-  p->grid->gaps = true; /* pixels without data */
-  TSX_TRY(tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error));
-  if (p->grid->axis_count != 2)
-    return tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u", p->grid->axis_count);
-  p->row = 0;
-  p->column = 1;
-  p->empty = !p->grid->count && p->tile.given;
-  if (p->empty) return TSR_OK;
-  if (!p->grid->count) return tsx_fail(error, TSR_ERROR, "the query has no rows");
-  return p->tile.given ? tsx_tile_axes_of_grid(p->connection->environment, &p->tile, p->grid, error) : TSR_OK;
+  return open_grid(p, (const char *)sqlite3_value_text(values[0]), column,
+                   ": set the others to one value in WHERE, and leave them out of the columns", error);
+}
+
+/* Opens the picture of a tessera_query table, if the path names one: (path, column[, slice[, options]]). Returns 1, or
+ * 0. */
+static int open_table(picture *p, int count, sqlite3_value **values, tsx_grid *grid, tsr_error *error) {
+  char *select = NULL;
+  const char *column = (const char *)sqlite3_value_text(values[1]);
+  int code = tsx_grid_path(p->connection, values[0], column, count > 2 ? values[2] : NULL, true, &select, error);
+  if (code > 0) {
+    p->grid = grid;
+    code = read_options(p, count > 3 ? values[3] : NULL, error);
+    if (code >= 0) code = open_grid(p, select, column, ": give one value of all but two in the slice", error);
+    if (code >= 0) code = 1;
+  }
+  sqlite3_free(select);
+  return code;
 }
 
 static void close_picture(picture *p) {
@@ -699,12 +723,21 @@ static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-static int draw_call(picture *p, sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
-  if (p->grid) TSX_TRY(open_query(p, count, values, error));
-  else {
-    TSX_TRY(tsx_arguments_check(count, values, 2, error));
-    if (count < 2) return tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute");
-    TSX_TRY(open_picture(p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, error));
+static int open_path(picture *p, int count, sqlite3_value **values, tsx_grid *grid, tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
+  if (count < 2) return tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute");
+  const int code = open_table(p, count, values, grid, error);
+  if (code) return code;
+  return open_picture(p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, error);
+}
+
+static int draw_call(picture *p, sqlite3_context *context, int count, sqlite3_value **values, tsx_grid *grid,
+                     tsr_error *error) {
+  if (tsx_is_query(values[0])) {
+    p->grid = grid;
+    TSX_TRY(open_query(p, count, values, error));
+  } else {
+    TSX_TRY(open_path(p, count, values, grid, error));
   }
   TSX_TRY(read_downsample(p, context, error));
   return p->is_text ? make_text(p, context, error) : make_png(p, context, error);
@@ -716,8 +749,7 @@ static void draw(sqlite3_context *context, int count, sqlite3_value **values, co
   tsx_connection_add_table(p.connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(p.connection);
   tsx_grid grid = {0};
-  if (tsx_is_query(values[0])) p.grid = &grid;
-  const int code = draw_call(&p, context, count, values, &error);
+  const int code = draw_call(&p, context, count, values, &grid, &error);
   close_picture(&p);
   tsx_connection_remove_cursor(p.connection);
   tsx_function_end(context, name, code, &error);

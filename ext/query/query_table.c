@@ -890,13 +890,26 @@ static bool find_key_item(const tsx_select *select, uint32_t key, uint32_t *item
   return false;
 }
 
-int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
-                         uint32_t room, tsr_error *error) {
+/* Returns the table with this name that was connected last, or NULL. */
+static const tsx_query_table *find_connected(const tsx_connection *connection, const char *schema, const char *name) {
   const tsx_query_table *table = connection->tables.queries;
-  tsx_query query = {0};
-  tsx_table_kind kind = TSX_TABLE_QUERY;
   while (table && (sqlite3_stricmp(table->schema_name, schema) != 0 || sqlite3_stricmp(table->name, name) != 0))
     table = table->next;
+  return table;
+}
+
+bool tsx_query_table_text(const tsx_connection *connection, const char *schema, const char *name,
+                          tsx_query_words *found) {
+  const tsx_query_table *table = find_connected(connection, schema, name);
+  if (table) *found = (tsx_query_words){table->text, table->memory_bytes, table->threads};
+  return table;
+}
+
+int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
+                         uint32_t room, tsr_error *error) {
+  const tsx_query_table *table = find_connected(connection, schema, name);
+  tsx_query query = {0};
+  tsx_table_kind kind = TSX_TABLE_QUERY;
   if (!table) return 0;
   if (!table->part) TSX_TRY(tsx_table_kind_find(connection, schema, name, &kind, error));
   if (kind != TSX_TABLE_QUERY) return 0; /* it was dropped, and a statement still holds it */

@@ -13,6 +13,16 @@ int tsx_register_query(tsx_connection *connection); /* returns SQLite's code */
 int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
                          uint32_t room, tsr_error *error);
 
+typedef struct tsx_query_words { /* what the CREATE of a tessera_query table says */
+  const char *text; /* the SELECT; borrowed until a statement is prepared */
+  uint64_t memory_bytes; /* 0: not given, as are the threads */
+  unsigned threads;
+} tsx_query_words;
+
+/* Finds the text of a tessera_query table that some statement has connected. Returns false if there is none. */
+bool tsx_query_table_text(const tsx_connection *connection, const char *schema, const char *name,
+                          tsx_query_words *found);
+
 /* A statement that selects columns of one tessera_query, and nothing else, has been stepped to its first row. Returns
  * the run that gives the rows, whose items are the columns, and which stands at this row; *table gets the table's name.
  * NULL: the rows do not come from a run of cells, or the scan is one of another table. Borrowed until the statement is

@@ -1,5 +1,7 @@
-"""Measures statistics within polygons: the cover of a polygon, many small zones by all steps of time, and few large zones, beside exactextract. The ways of a row take turns in one process, and a ratio is that of their least times, which are processor time of all threads: other
-work on the machine changes that little. exactextract is left out where it cannot be installed. Compares the answers of two ways.
+"""Measures statistics within polygons (the cover of a polygon, many small zones by all steps of time, and few large zones) beside exactextract and the
+product of scipy's sparse matrix of shares with the cube; values at points beside xarray and scipy; and the points of a plot beside tsdownsample. The ways
+of a row take turns in one process, and a ratio is that of their least times, which are processor time of all threads: other work on the machine changes
+that little. What cannot be installed is left out. Compares the answers of the ways. exactextract cuts the polygons anew each time, the others do not.
 
 usage: space.py EXTENSION FOLDER [--only TEXT]
 """
@@ -12,12 +14,14 @@ import time
 
 import environment
 
-PACKAGES = [["numpy"], ["exactextract"]]   # each line by itself: one that cannot be installed is left out
+PACKAGES = [["numpy"], ["exactextract"], ["scipy"], ["xarray"], ["tsdownsample"]]   # each line by itself: one that cannot be installed is left out
 TURNS = 3
 STEPS, NY, NX = 365, 180, 360   # of the cube
 ZONES, CORNERS = 1000, 110
 WIDE = (1800, 3600)             # of the large grid
 LARGE, LARGE_CORNERS = 20, 10_000
+POINTS = 100_000
+VALUES, BUCKETS, TILE = 10_000_000, 611, 4096   # of a series, of its plot, and of its array: a bucket is four tiles
 
 
 def ring(chance, x, y, reach, corners):
@@ -69,6 +73,60 @@ def exact(np, bands, ny, nx, zones):
     return run
 
 
+def sparse(np, db, cube):
+    """Returns a function that has the means of all zones and steps by a product of matrices; None without scipy."""
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError:
+        return None
+    rows, cells, shares = [], [], []
+    for zone, y, first, last, share in db.execute("SELECT zone, y, x_from, x_to, coverage FROM zones_cover"):
+        rows += [zone] * (last - first + 1)
+        cells += range(y * NX + first, y * NX + last + 1)
+        shares += [share] * (last - first + 1)
+    matrix = csr_matrix((shares, (rows, cells)), shape=(ZONES, NY * NX))
+    whole = np.asarray(matrix.sum(axis=1))
+    flat = cube.reshape(STEPS, NY * NX)
+    return lambda: (matrix @ flat.T.astype("f8") / whole).ravel().tolist()
+
+
+def points(np, db, wide, only):
+    """Values at points between cells, of a grid in memory and of the array."""
+    chance = np.random.default_rng(3)
+    y, x = chance.uniform(0, WIDE[0] - 1, POINTS), chance.uniform(0, WIDE[1] - 1, POINTS)
+    db.execute("CREATE TABLE points(y REAL, x REAL)")
+    db.executemany("INSERT INTO points VALUES(?, ?)", zip(y.tolist(), x.tolist()))
+    ways = {"tessera": lambda: [row[0] for row in db.execute("SELECT tessera_sample('db:wide', 'v', json_object('y', y, 'x', x)) FROM points ORDER BY rowid")]}
+    try:
+        from scipy.ndimage import map_coordinates
+        ways["scipy"] = lambda: map_coordinates(wide, [y, x], order=1).tolist()
+    except ImportError:
+        pass
+    try:
+        import xarray
+        grid, at = xarray.DataArray(wide, coords={"y": np.arange(WIDE[0]), "x": np.arange(WIDE[1])}, dims=("y", "x")), {"y": xarray.DataArray(y, dims="p"), "x": xarray.DataArray(x, dims="p")}
+        grid.interp(at)   # needs scipy
+        ways["xarray"] = lambda: grid.interp(at).values.tolist()
+    except ImportError:
+        pass
+    measure(f"{POINTS} points, linear", ways, only)
+
+
+def plots(np, db, array, only):
+    """The least and the greatest value of each bucket of a long series."""
+    series = np.random.default_rng(4).normal(0, 1, VALUES).cumsum().astype("<f4")
+    array("series", f"t INT64 DIMENSION(0, {VALUES - 1}, {TILE})", series)
+    db.execute(f"CREATE VIRTUAL TABLE plot USING tessera_query(threads=1, SELECT t/{4 * TILE} AS b, min(v) AS low, max(v) AS high FROM series GROUP BY t/{4 * TILE})")
+    ways = {"tessera": lambda: sorted(value for row in db.execute("SELECT low, high FROM plot") for value in row)}
+    try:
+        from tsdownsample import MinMaxDownsampler
+        cut = series[:VALUES // BUCKETS // 4 * 4 * BUCKETS]
+        ways["tsdownsample, other buckets, in memory"] = lambda: len(MinMaxDownsampler().downsample(cut, n_out=2 * BUCKETS))
+    except ImportError:
+        pass
+    measure(f"{VALUES} values to {BUCKETS} pixels", ways, only)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("extension")
@@ -115,11 +173,15 @@ def main():
     ways = {"tessera": answer("SELECT mean FROM zonal")}
     peer = exact(np, cube, NY, NX, zones)
     ways.update({"exactextract": peer} if peer else {})
+    peer = sparse(np, db, cube)
+    ways.update({"scipy, cover kept, in memory": peer} if peer else {})
     measure(f"{ZONES} zones by {STEPS} steps", ways, args.only)
     ways = {"tessera": answer("SELECT mean FROM zonal_large")}
     peer = exact(np, [wide], *WIDE, large)
     ways.update({"exactextract": peer} if peer else {})
     measure(f"{LARGE} large zones, cover kept", ways, args.only)
+    points(np, db, wide, args.only)
+    plots(np, db, array, args.only)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,18 @@ def test_long_sides_are_exact():
     compare(db, [[ring]], edges_of(0, 1, 3), edges_of(0, 1, 1000), UNIT)
 
 
+def test_corners_far_away():
+    """Sides are followed from their nearer end, so that a corner at a number that stands for no place moves no cell near the others."""
+    db, chance = make(), random.Random(4)
+    for power in host.sampled((9, 18, 30, 100, 250)):
+        for _ in range(8):
+            far = [chance.choice((1, -1)) * 10 ** (power * chance.uniform(.8, 1)) for _ in (0, 1)]
+            near = [(chance.uniform(0, NX), chance.uniform(0, NY)) for _ in (0, 1)]
+            ring = [*near, tuple(far)] if chance.random() < .5 else [near[0], (far[0], near[0][1]), (near[0][0], far[1])]
+            compare(db, [[ring]], edges_of(0, 1, NY), edges_of(0, 1, NX), UNIT)
+    db.close()
+
+
 def test_cells_are_those_of_gdal():
     """rasterio.features.rasterize gave these cells: of each row a hexadecimal number, whose lowest bit is x = 0."""
     db = make()

@@ -251,5 +251,102 @@ def test_cells_of_a_box_go_to_their_places_as_blocks():
     db.close()
 
 
+def tables(memory=""):
+    """A connection with tessera_query tables of cells, of windows and of groups over one array."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, t INT16 DIMENSION(0, 39, 6) LABEL day DATE, y INT16 DIMENSION(0, 12, 5) LABEL lat FLOAT64 DECREASING, x INT16 DIMENSION(3, 20, 7), v FLOAT64, n INT32)")
+    db.query("SELECT tessera_write_label('db:g', 'lat', json('[60.5, 60, 59.5, 59, 58.5, 58, 57.5, 57, 56.5, 56, 55.5, 55, 54.5]'))")
+    db.query("SELECT tessera_write_label('db:g', 'day', json_group_array(date('2024-01-01', value || ' days'))) FROM json_each('[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39]')")
+    for day in range(30):
+        db.query("INSERT INTO g(t, y, x, v, n) WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 168) SELECT 2 + ?, i / 13, 4 + i % 13, CASE WHEN (i + ?) % 7 > 0 THEN (i * ?) % 97 / 4.0 END, i FROM c", (day, day, day + 3))
+    db.query(f"CREATE VIRTUAL TABLE cells USING tessera_query({memory}SELECT t, y, x, v * 2 AS w, n FROM g -- the end\n)")
+    db.query(f"CREATE VIRTUAL TABLE rolling USING tessera_query({memory}SELECT t, y, x, lat, day, v, avg(v) OVER (PARTITION BY y, x ORDER BY t ROWS 4 PRECEDING) AS mean FROM g)")
+    db.query(f"CREATE VIRTUAL TABLE flat USING tessera_query({memory}SELECT y, x, v FROM g WHERE t = 8)")
+    db.query(f"CREATE VIRTUAL TABLE monthly USING tessera_query({memory}SELECT strftime('%m', day) AS month, y, avg(v) AS mean, count(*) AS number FROM g GROUP BY 1, 2)")
+    db.query(f"CREATE VIRTUAL TABLE \"few rows\" USING tessera_query({memory}SELECT t, y, x, v FROM g WHERE v > 3 ORDER BY t, y, x LIMIT 40)")
+    return db
+
+
+def test_from_has_a_tessera_query():
+    """Of cells, the text of the tessera_query takes the place of its name; of groups, SQLite gives the rows."""
+    for memory in ("", "memory_mb=64, threads=2, "):
+        db = tables(memory)
+        check_grid(db, "SELECT t, y, x, mean FROM rolling", 3)
+        check_grid(db, "SELECT x, t, y, mean - v AS d FROM rolling AS r WHERE r.t BETWEEN 8 AND 11 AND r.x < 9", 3)
+        check_grid(db, "SELECT mean FROM rolling", 3, "SELECT t, y, x, mean FROM rolling")
+        check_grid(db, "SELECT rolling.y, x, mean FROM main.rolling WHERE t = 8 AND mean > 5", 2)
+        check_grid(db, "SELECT lat, x, v FROM rolling WHERE t = 11", 2)
+        check_grid(db, "SELECT y, avg(mean) FROM rolling GROUP BY y", 1)
+        check_grid(db, "SELECT * FROM cells", 3, "SELECT t, y, x, w FROM cells", "w")
+        check_grid(db, "SELECT t, y, x, n FROM cells WHERE t < 32 AND x <= 16 AND x >= 4 AND t >= 2", 3, column="n", whole=True)
+        check_grid(db, "SELECT y, x, m FROM (SELECT y, x, avg(w) OVER (PARTITION BY t, y ORDER BY x ROWS 1 PRECEDING) AS m FROM cells WHERE t = 4)", 2)
+        check_grid(db, "SELECT month, y, mean FROM monthly", 2)
+        check_grid(db, "SELECT y, month, round(mean, 1) FROM monthly WHERE number > 3", 2)
+        check_grid(db, "SELECT * FROM monthly", 2, "SELECT month, y, number FROM monthly", "number", whole=True)
+        check_grid(db, "SELECT month AS m, max(mean) FROM monthly GROUP BY m ORDER BY 2 DESC", 1)
+        check_grid(db, "SELECT y / 3, sum(number) FROM monthly GROUP BY 1", 1, whole=True)
+        check_grid(db, "SELECT max(mean) FROM monthly", 0)
+        check_grid(db, 'SELECT t, y, x, v FROM "few rows"', 3)
+        db.close()
+
+
+def test_a_path_names_a_tessera_query():
+    db = tables()
+
+    def same_block(call, text):
+        assert db.value(f"SELECT tessera_npy({call})") == db.value("SELECT tessera_npy(?)", (text,)), f"{call} is not {text}"
+    same_block("'db:rolling', 'mean'", "SELECT t, y, x, mean FROM rolling")
+    same_block("'db:main.rolling', 'MEAN', NULL, NULL", "SELECT t, y, x, mean FROM rolling")
+    same_block("'db:rolling', 'mean', '{\"day\":[\"2024-01-05\",\"2024-01-07\"]}'", "SELECT t, y, x, mean FROM rolling WHERE t BETWEEN 4 AND 6")
+    same_block("'db:flat', 'v'", "SELECT y, x, v FROM g WHERE t = 8")
+    same_block("'db:monthly', 'mean', '{\"y\":[2,null],\"month\":\"01\"}'", "SELECT month, y, mean FROM monthly WHERE y >= 2 AND month = '01'")
+    same_block("'db:\"few rows\"', 'v'", 'SELECT t, y, x, v FROM "few rows"')
+    same_block("'db:rolling', 'mean', '{\"t\":8,\"x\":[5,9],\"y\":null}'", "SELECT t, y, x, mean FROM rolling WHERE t = 8 AND x BETWEEN 5 AND 9")
+    same(npy(db.value("SELECT tessera_npy('db:rolling', 'mean', '{\"t\":8}')"))[1], (1, 13, 13), "a key with one value stays an axis")
+    same(npy(db.value("SELECT tessera_npy('db:cells', 'w', '{\"x\":[]}')"))[1], (0, 0, 0), "an empty slice")
+    for name in ("tessera_png", "tessera_preview"):
+        for options in (None, '{"width":26,"flip":true}'):
+            drawn = db.value(f"SELECT {name}('db:rolling', 'mean', '{{\"t\":8}}', ?)", (options,))
+            same(drawn, db.value(f"SELECT {name}(?, NULL, ?)", ("SELECT y, x, mean FROM rolling WHERE t = 8", options)), f"{name} {options}")
+        same(db.value(f"SELECT {name}('db:flat', 'v')"), db.value(f"SELECT {name}(?)", ("SELECT y, x, v FROM g WHERE t = 8",)))
+        same(db.value(f"SELECT {name}('db:monthly', 'mean', '{{\"month\":\"01\"}}')"), db.value(f"SELECT {name}(?)", ("SELECT month, y, mean FROM monthly WHERE month = '01'",)))
+        refused(db, "a picture has two keys, the query 3: give one value of all but two in the slice", "db:rolling", "mean", name=name)
+        refused(db, "set the others to one value in WHERE", "SELECT t, y, x, mean FROM rolling", name=name)
+    tile = '{"tile":[0,0,0],"min":0,"max":9}'
+    same(db.value("SELECT tessera_png('SELECT lat, x, mean FROM rolling WHERE t = 8', ?)", (tile,)), db.value("SELECT tessera_png('SELECT lat, x, mean FROM (SELECT lat, x, t, avg(v) OVER (PARTITION BY y, x ORDER BY t ROWS 4 PRECEDING) AS mean FROM g) WHERE t = 8', ?)", (tile,)))
+    db.close()
+
+
+def test_what_a_grid_of_a_tessera_query_refuses():
+    db = tables("memory_mb=1, ")
+    for words, *arguments in (
+            ("no such column: zz", "SELECT t, y, x, zz FROM rolling"), ("several columns could be the values (v, mean)", "SELECT t, y, x, v, mean FROM rolling"),
+            ("several rows have the same position", "SELECT y, mean FROM monthly"), ("'y / 3' in GROUP BY is none of the columns", "SELECT sum(mean) FROM monthly GROUP BY y / 3"),
+            ("takes neither joins nor subqueries", "SELECT a.month, a.y, a.mean FROM monthly a JOIN flat f ON f.y = a.y"), ("takes neither joins nor subqueries", "SELECT month, y, mean FROM monthly WHERE mean > (SELECT max(v) FROM g)"),
+            ("parameters are not allowed", "SELECT month, y, mean FROM monthly WHERE y > ?"), ("all columns of the query are keys", "SELECT month, y FROM monthly"), ("* with GROUP BY", "SELECT * FROM monthly GROUP BY y"),
+            ("rolling has no column 'zz'; it has t, y, x, lat, day, v, mean", "db:rolling", "zz"), ("slice: 'mean' is not a key of rolling (t, y, x, lat, day)", "db:rolling", "v", '{"mean":3}'),
+            ("takes no options here", "db:rolling", "v", None, "{}"), ("no such table", "db:nosuch", "v"), ("not a tessera table", "db:sqlite_master", "v")):
+        refused(db, words, *arguments)
+    refused(db, "'x': expected a number, text or a pair of them", "db:rolling", "v", '{"x":{"a":1}}', code=MISMATCH)
+    refused(db, "'x' has more than two ends", "db:rolling", "v", '{"x":[1,2,3]}', code=MISMATCH)
+    refused(db, "'x' has one end", "db:rolling", "v", '{"x":[1]}', code=MISMATCH)
+    refused(db, "'x': the low end is above the high one", "db:rolling", "v", '{"x":[9,4]}', code=RANGE)
+    refused(db, "slice", "db:rolling", "v", "[1]", code=MISMATCH)
+    db.query("CREATE VIRTUAL TABLE large USING tessera(kind=dense, memory_mb=64, y INT32 DIMENSION(0, 599, 100), x INT32 DIMENSION(0, 599, 100), v FLOAT32)")
+    db.query("INSERT INTO large VALUES (0, 0, 1.0), (599, 599, 2.0)")
+    db.query("CREATE VIRTUAL TABLE wide USING tessera_query(memory_mb=2, SELECT y, x, v + 1 AS w FROM large)")
+    same(npy(db.value("SELECT tessera_npy('db:wide', 'w')"))[1], (600, 600), "a block is a value, whose size SQLite limits")
+    refused(db, "more than 2097152 bytes, which is memory_mb", "db:wide", "w", name="tessera_png", code=TOOBIG)
+    refused(db, "too many rows for memory_mb (2)", "SELECT y, x, w FROM wide WHERE abs(y - x) >= 0", code=TOOBIG)
+    db.query("BEGIN")
+    db.query("INSERT INTO g(t, y, x, v) VALUES (4, 3, 7, 1.0)")
+    for arguments in (("SELECT t, y, x, mean FROM rolling",), ("SELECT month, y, mean FROM monthly",), ("db:rolling", "mean")):
+        refused(db, "the transaction has rows for g: commit first", *arguments)
+    db.query("ROLLBACK")
+    db.query("DROP TABLE g")
+    refused(db, "rolling: no such", "db:rolling", "mean")
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
