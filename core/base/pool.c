@@ -19,18 +19,17 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/system.h"
 
 #define MAX_WORKERS 63u
-/* Nanoseconds between two polls of the host for cancellation while a caller waits. */
-#define POLL_INTERVAL 20000000
-#define DECODED_MAX   (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
-#define CELL_BYTES    64u /* a cell counts as at least this many bytes */
+#define POLL_MS     20u /* between two polls of the host for cancellation while a caller waits */
+#define DECODED_MAX (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
+#define CELL_BYTES  64u /* a cell counts as at least this many bytes */
 
 typedef struct worker {
   pthread_t thread;
@@ -259,11 +258,7 @@ static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
       pthread_cond_wait(&j->done, &pool.mutex);
       continue;
     }
-    struct timespec until;
-    timespec_get(&until, TIME_UTC);
-    until.tv_nsec += POLL_INTERVAL;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    pthread_cond_timedwait(&j->done, &pool.mutex, &until);
+    tsr__condition_wait(&j->done, &pool.mutex, POLL_MS);
     if (j->helpers == 0) return;
     tsr_error error;
     pthread_mutex_unlock(&pool.mutex);
@@ -286,7 +281,7 @@ void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn,
   job->failed_at = 0;
   if (job->wanted == 0) return;
   job->process = getpid();
-  pthread_cond_init(&job->done, NULL);
+  tsr__condition_init(&job->done);
   pool_enter();
   pthread_mutex_lock(&pool.mutex);
   pool_append(job);

@@ -17,6 +17,7 @@
 #include "base/always.h"
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/clock.h"
 #include "remote/curl.h"
 #include "tessera_host.h"
 
@@ -85,9 +86,9 @@ uint32_t tsr__bucket_refresh_ms(const tsr_bucket *client) { return client_option
 
 uint64_t tsr__bucket_now(const tsr_bucket *client) {
   tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
-  const int64_t ahead = scope ? atomic_load(&scope->clocks.ahead) : 0;
+  const int64_t offset = scope ? atomic_load(&scope->clocks.offset) : 0;
   tsr__bucket_scope_leave(scope);
-  return (uint64_t)TSR_MAX(tsr__bucket_clock() + ahead, 0);
+  return (uint64_t)TSR_MAX(offset ? (int64_t)tsr__ticks() + offset : tsr__bucket_clock(), 0);
 }
 
 /* ---- Beginning and ending a call ------------------------------------------------------------- */
@@ -248,8 +249,9 @@ static void account(tsr_bucket_state *state) {
   atomic_fetch_add(&counters->bytes_sent, state->http.bytes_sent);
   atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
   if (state->http.response.status == 0 || date == INT64_MIN) return;
-  const int64_t ahead = date - tsr__bucket_clock(); /* the Date is rounded down to seconds */
-  atomic_store(&state->scope->clocks.ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
+  const int64_t ours = tsr__bucket_clock(), ahead = date - ours; /* the Date is rounded down to seconds */
+  const int64_t there = ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? date : ours;
+  atomic_store(&state->scope->clocks.offset, there - (int64_t)tsr__ticks());
 }
 
 /* Takes the response of a finished request. Then the call has ended, or waits for its next request. */
@@ -318,7 +320,7 @@ static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
 
 /* Sends the requests that are due, waits until something happens, and takes the responses. */
 static int step_calls(driver *d, tsr_error *error) {
-  const uint64_t now = tsr__bucket_ticks();
+  const uint64_t now = tsr__ticks();
   uint64_t flying = 0, pause = UINT64_MAX, kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_bucket_call *call = d->calls[i];

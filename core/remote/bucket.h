@@ -249,7 +249,7 @@ typedef struct tsr_bucket_endpoint {
 /* What the server's responses have revealed about its clock. */
 typedef struct tsr_bucket_clocks {
   _Atomic int64_t skew; /* milliseconds to add to the clock when dating requests, after the server has rejected some */
-  _Atomic int64_t ahead; /* milliseconds that the server's clock is ahead of ours, by the latest response */
+  _Atomic int64_t offset; /* what to add to tsr__ticks for the server's time, by its latest response; 0: not known */
 } tsr_bucket_clocks;
 
 /* What is needed to sign the requests of a scope. */
@@ -362,7 +362,7 @@ typedef enum tsr_bucket_outcome {
 
 /* When to send the next request, and what was corrected since the call began. Decided by bucket_request.c. */
 typedef struct tsr_bucket_tries {
-  uint64_t due; /* when to send, by tsr__bucket_ticks */
+  uint64_t due; /* when to send, by tsr__ticks */
   uint32_t failed; /* tries since the call last advanced */
   uint32_t waited; /* pauses while the server was at work */
   bool again; /* the next request repeats the last one */
@@ -433,8 +433,6 @@ tsr_bucket_outcome tsr__bucket_fail(tsr_bucket_state *state, int rc, const char 
 
 /* Schedules the next try: sets `due`. Returns false if the call has used up its tries. */
 bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict);
-
-uint64_t tsr__bucket_ticks(void); /* milliseconds of a clock that is never set */
 
 /* Gives the caller's buffer back after a GET, with `have` bytes of the object in it. */
 void tsr__bucket_get_return(tsr_bucket_state *state);

@@ -19,13 +19,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "remote/bucket.h"
 #include "base/always.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "tessera_host.h"
 
 #define PAUSE_MIN   50u /* milliseconds; doubles with each try */
@@ -33,12 +33,6 @@
 #define RETRY_AFTER 30u /* seconds; we wait no longer, whatever the server asks for */
 #define EMPTY_PAGES 100u /* at most in succession */
 #define SKEW_MS     300000 /* if the Date differs by more, the clock may be why a HEAD was refused */
-
-uint64_t tsr__bucket_ticks(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static const char *name_of_kind(const tsr_bucket_state *state) {
   static const char *const names[] = {"GET",
@@ -198,7 +192,7 @@ static tsr_bucket_outcome bucket_judge_transport(tsr_bucket_state *state) {
 
 bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict) {
   const tsr_http_response *response = &state->http.response;
-  state->tries.due = tsr__bucket_ticks();
+  state->tries.due = tsr__ticks();
   if (verdict == TSR_BUCKET_SOON) return true; /* at most once for each reason */
   if (verdict == TSR_BUCKET_LATER) {
     state->tries.due += TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.waited, 16), PAUSE_MAX);

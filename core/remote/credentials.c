@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+
 #define EARLY_MS 300000 /* keys are refreshed this long before they expire */
 /* Keys that are still valid are looked for again after this time: the last refresh failed, or brought keys that expire
  * as soon. */
@@ -50,10 +52,10 @@ int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentia
   int rc = TSR_OK;
   tsr_error local = {0};
   pthread_mutex_lock(&provider->mutex);
-  const int64_t now = tsr__keys_clock();
+  const int64_t now = (int64_t)tsr__ticks();
   if (provider->wiped) {
     rc = tsr__fail(&local, TSR_PERM, "its scope was forgotten");
-  } else if (!is_usable(&provider->now, refused, now > INT64_MAX - EARLY_MS ? now : now + EARLY_MS)) {
+  } else if (!is_usable(&provider->now, refused, now + EARLY_MS)) {
     const bool usable = is_usable(&provider->now, refused, now);
     if (!usable || now >= provider->patience) {
       rc = refresh(provider, &local);

@@ -192,8 +192,8 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *response, tsr_cred
   }
   if (members[0].text.size == 0 || members[1].text.size == 0)
     return tsr__fail(error, TSR_DENIED, "the answer has no keys");
-  return tsr__keys_make(provider->memory, members[0].text, members[1].text, members[2].text, expires, credentials,
-                        error);
+  return tsr__keys_make(provider->memory, members[0].text, members[1].text, members[2].text,
+                        tsr__keys_expiry(provider, expires), credentials, error);
 }
 
 /* ---- Containers ------------------------------------------------------------------------------ */
@@ -377,7 +377,8 @@ static int take_identity(tsr_provider *provider, const tsr_buffer *response, tsr
                                     {identity.secret, strlen(identity.secret)},
                                     {identity.session_token, strlen(identity.session_token)}};
     rc = tsr__keys_make(provider->memory, texts[0], texts[1], texts[2],
-                        identity.expiration == INT64_MIN ? INT64_MAX : identity.expiration, credentials, error);
+                        tsr__keys_expiry(provider, identity.expiration == INT64_MIN ? INT64_MAX : identity.expiration),
+                        credentials, error);
     for (int i = 0; i < 3; i++) tsr__wipe((void *)texts[i].at, texts[i].size);
   }
   tsr__arena_release(&arena);

@@ -57,8 +57,8 @@ int tsr__google_jwt(const char *email, const char *key_id, const char *uri, cons
   return rc;
 }
 
-/* Makes the form that asks for a token. */
-static int make_form(const tsr_json_member *m, const char *uri, tsr_buffer *form, tsr_error *error) {
+/* Makes the form that asks for a token. `now`: in milliseconds since 1970. */
+static int make_form(const tsr_json_member *m, const char *uri, int64_t now, tsr_buffer *form, tsr_error *error) {
   tsr_buffer jwt = {.memory = form->memory};
   TSR_TRY(tsr__buffer_reserve_exactly(form, UINT64_C(32) << 10, error)); /* it must not grow */
   if (strcmp(text_of(&m[TYPE]), "authorized_user") == 0) {
@@ -72,15 +72,29 @@ static int make_form(const tsr_json_member *m, const char *uri, tsr_buffer *form
                      "the type of the credentials is neither service_account nor authorized_user");
   int rc = tsr__buffer_reserve_exactly(&jwt, UINT64_C(16) << 10, error);
   if (rc >= 0)
-    rc = tsr__google_jwt(text_of(&m[EMAIL]), text_of(&m[KEY_ID]), uri, text_of(&m[KEY]), tsr__keys_clock() / 1000, &jwt,
-                         error);
+    rc = tsr__google_jwt(text_of(&m[EMAIL]), text_of(&m[KEY_ID]), uri, text_of(&m[KEY]), now / 1000, &jwt, error);
   if (rc >= 0) rc = tsr__form_field(form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer", error);
   if (rc >= 0) rc = tsr__form_field(form, "assertion", (const char *)jwt.data, error);
   tsr__secret_release(&jwt);
   return rc;
 }
 
-/* Asks for a token with the credentials in a JSON text, which ends with a NUL byte and is changed. */
+/* Asks for a token as if the clock were `ahead` milliseconds later. */
+static int ask_dated(tsr_provider *provider, const tsr_json_member *m, const char *uri, int64_t ahead,
+                     tsr_credentials *credentials, tsr_error *error) {
+  tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};
+  int rc = make_form(m, uri, tsr__keys_clock() + ahead, &form, error);
+  const tsr_service_request request = {
+      .method = "POST", .url = uri, .body = &form, .header_count = 1, .headers = {FORM_TYPE}};
+  if (rc >= 0) rc = tsr__service_ask(provider, &request, &response, error);
+  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
+  tsr__secret_release(&form);
+  tsr__secret_release(&response);
+  return rc;
+}
+
+/* Asks for a token with the credentials in a JSON text, which ends with a NUL byte and is changed. The service refuses
+ * a claim whose date is off, and tells its own: then the claim is made again. */
 static int keys_from_text(tsr_provider *provider, char *json, tsr_credentials *credentials, tsr_error *error) {
   tsr_json_member m[MEMBERS] = {[TYPE] = {.name = "type"},
                                 [EMAIL] = {.name = "client_email"},
@@ -95,15 +109,13 @@ static int keys_from_text(tsr_provider *provider, char *json, tsr_credentials *c
     return tsr__fail(error, TSR_DENIED, "the credentials: %s", damage.message);
   const char *uri = m[URI].text.size > 0 ? m[URI].text.at : TOKEN_URI;
   if (!tsr__service_is_safe(uri)) return tsr__fail(error, TSR_DENIED, "token_uri is not https");
-  tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};
-  int rc = make_form(m, uri, &form, error);
-  const tsr_service_request request = {
-      .method = "POST", .url = uri, .body = &form, .header_count = 1, .headers = {FORM_TYPE}};
-  if (rc >= 0) rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
-  tsr__secret_release(&form);
-  tsr__secret_release(&response);
-  return rc;
+  const int64_t before = provider->ahead;
+  tsr_error first = {0};
+  const int rc = ask_dated(provider, m, uri, before, credentials, &first);
+  const int64_t off = provider->ahead - before;
+  if (rc != TSR_DENIED || (off <= TSR_SERVICE_SKEW && off >= -TSR_SERVICE_SKEW))
+    return rc < 0 ? tsr__fail(error, rc, "%s", first.message) : rc;
+  return ask_dated(provider, m, uri, provider->ahead, credentials, error);
 }
 
 static int keys_from_file(tsr_provider *provider, const char *path, tsr_credentials *credentials, tsr_error *error) {

@@ -22,16 +22,15 @@
  */
 #include "remote/http.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "remote/curl.h"
@@ -64,12 +63,6 @@ static struct {
   bool parked, started; /* the I/O thread is paused; it exists */
   _Atomic bool exiting; /* the process is exiting, and the I/O thread is paused for ever */
 } http;
-
-static int64_t read_clock(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- The end of a request -------------------------------------------------------------------- */
 
@@ -130,7 +123,7 @@ static size_t break_transfer(tsr_http_request *request, tsr_http_failure failure
 static size_t on_header(char *line, size_t one, size_t count, void *argument) {
   tsr_http_request *request = argument;
   const size_t size = one * count;
-  request->transfer.moved = read_clock();
+  request->transfer.moved = (int64_t)tsr__ticks();
   request->transfer.head_size += size;
   if (request->transfer.head_size > HEAD_MAX) return break_transfer(request, TSR_HTTP_CUT, "the headers do not end");
   tsr__http_response_line(&request->response, line, size);
@@ -179,7 +172,7 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *argument) {
   const size_t size = one * count;
   size_t kept;
   const tsr_http_response *response = &request->response;
-  request->transfer.moved = read_clock();
+  request->transfer.moved = (int64_t)tsr__ticks();
   if (response->status < 200 || response->status > 299) kept = keep_error(request, bytes, size);
   else if (size > request->most - request->size || (response->has_length && response->content_length > request->most))
     kept = break_transfer(request, TSR_HTTP_TOO_LARGE, "the answer is larger than it may be");
@@ -191,7 +184,7 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *argument) {
 static size_t on_send(char *bytes, size_t one, size_t count, void *argument) {
   tsr_http_request *request = argument;
   const uint64_t size = TSR_MIN(one * count, request->body_size - request->transfer.body_at);
-  request->transfer.moved = read_clock();
+  request->transfer.moved = (int64_t)tsr__ticks();
   if (size > 0) memcpy(bytes, (const uint8_t *)request->body + request->transfer.body_at, size);
   request->transfer.body_at += size;
   request->bytes_sent += size;
@@ -453,7 +446,7 @@ static void run_queued(void) {
     if (!http.queue) http.queue_end = &http.queue;
     pthread_mutex_unlock(&http.mutex);
     if (!request) return;
-    request->transfer.started = request->transfer.moved = read_clock();
+    request->transfer.started = request->transfer.moved = (int64_t)tsr__ticks();
     append_request(&http.running, request);
     http.running_count++;
     if (http.curl->multi_add_handle(http.multi, request->transfer.easy) != 0) {
@@ -516,7 +509,7 @@ static void attend_request(tsr_http_request *request, int64_t now) {
 }
 
 static void attend_all(void) {
-  const int64_t now = read_clock();
+  const int64_t now = (int64_t)tsr__ticks();
   end_cancelled_queued();
   for (tsr_http_request *request = http.running, *next; request; request = next) {
     next = request->transfer.next;
@@ -527,7 +520,7 @@ static void attend_all(void) {
 /* Returns how many ms the thread may sleep before a transfer can have stalled. */
 static int sleep_time(void) {
   if (!http.running) return 3600 * 1000;
-  const int64_t now = read_clock();
+  const int64_t now = (int64_t)tsr__ticks();
   int64_t least = LOOK_MS;
   for (const tsr_http_request *request = http.running; request; request = request->transfer.next) {
     const int64_t stall_ms = request->transport->stall_ms ? request->transport->stall_ms : STALL_MS;
@@ -594,13 +587,12 @@ static void http_after_fork_in_child(void) {
 
 /* The thread stays paused: `forking` is never decremented. Exit handlers that run later may still close requests. */
 static void http_at_exit(void) {
-  struct timespec until;
-  timespec_get(&until, TIME_UTC);
-  until.tv_sec += EXIT_MS / 1000;
+  const uint64_t begin = tsr__ticks();
   pthread_mutex_lock(&http.mutex);
   http.forking++;
   if (http.started) tsr__bell_ring(&http.bell);
-  while (http.started && !http.parked && pthread_cond_timedwait(&http.quiet, &http.mutex, &until) != ETIMEDOUT) {}
+  while (http.started && !http.parked && tsr__ticks() - begin < EXIT_MS)
+    tsr__condition_wait(&http.quiet, &http.mutex, EXIT_MS);
   http.exiting = http.parked || !http.started;
   pthread_cond_broadcast(&http.changed);
   pthread_mutex_unlock(&http.mutex);
@@ -611,8 +603,8 @@ static void http_enter(void) {
   const bool first = atomic_load_explicit(&http.state, memory_order_relaxed) == 0;
   if (!tsr__process_enter(&http.state)) return;
   pthread_mutex_init(&http.mutex, NULL);
-  pthread_cond_init(&http.changed, NULL);
-  pthread_cond_init(&http.quiet, NULL);
+  tsr__condition_init(&http.changed);
+  tsr__condition_init(&http.quiet);
   pthread_cond_init(&http.resume, NULL);
   if (!first && http.multi) tsr__bell_close(&http.bell); /* the child's copy of the parent's bell */
   http.multi = NULL;
@@ -750,16 +742,6 @@ static void give_room(tsr_http_request *request) {
   tsr__bell_ring(&http.bell);
 }
 
-/* Sleeps until something changes, for at most `ms`. Call with the mutex held. */
-static void sleep_for_change(uint64_t ms) {
-  struct timespec until;
-  timespec_get(&until, TIME_UTC);
-  until.tv_sec += (time_t)(ms / 1000);
-  until.tv_nsec += (long)(ms % 1000) * 1000000;
-  if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-  pthread_cond_timedwait(&http.changed, &http.mutex, &until);
-}
-
 /* Looks at all requests. Returns 1 if one is finished, 0 if all are running, 2 if all entries are NULL. Call with the
  * mutex held; it is released while making room for a request. */
 static int look_at_requests(tsr_http_request *const *requests, uint64_t count) {
@@ -775,14 +757,14 @@ static int look_at_requests(tsr_http_request *const *requests, uint64_t count) {
 
 int tsr__http_wait(tsr_http_request *const *requests, uint64_t count, uint64_t timeout_ms, tsr_memory *memory,
                    tsr_error *error) {
-  const int64_t begin = read_clock();
+  const uint64_t begin = tsr__ticks();
   int rc;
   http_enter();
   pthread_mutex_lock(&http.mutex);
   while ((rc = look_at_requests(requests, count)) == 0) {
-    const uint64_t waited = (uint64_t)TSR_MAX(read_clock() - begin, 0);
+    const uint64_t waited = tsr__ticks() - begin;
     if (waited >= timeout_ms) break;
-    sleep_for_change(TSR_MIN(timeout_ms - waited, memory ? CANCEL_MS : LOOK_MS));
+    tsr__condition_wait(&http.changed, &http.mutex, TSR_MIN(timeout_ms - waited, memory ? CANCEL_MS : LOOK_MS));
     if (!memory) continue;
     pthread_mutex_unlock(&http.mutex);
     rc = tsr__cancelled(memory, error);

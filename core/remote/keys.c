@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/pool.h"
 #include "base/system.h"
@@ -19,7 +20,6 @@
 #include "tessera_path.h"
 
 #define KEY_MAX           16384u /* characters of one key; session tokens are the longest */
-#define SERVICE_SKEW      240 /* seconds; services accept claims whose dates are less than five minutes off */
 #define SERVICE_PAUSE     50u /* milliseconds before the second try, four times as many before each further one */
 #define SERVICE_PAUSE_MAX 800u
 
@@ -34,6 +34,11 @@ int64_t tsr__keys_clock(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t tsr__keys_expiry(const tsr_provider *provider, int64_t time) {
+  if (time == INT64_MAX) return time;
+  return TSR_MAX((int64_t)tsr__ticks() + time - tsr__keys_clock() - provider->ahead, 0);
 }
 
 void tsr__secret_release(tsr_buffer *buffer) {
@@ -74,13 +79,12 @@ int tsr__secret_file(const char *path, uint64_t most, tsr_buffer *buffer, tsr_er
 /* ---- Services -------------------------------------------------------------------------------- */
 
 /* Says what a status means, and that the clock may be why: what asks for a token is often dated. */
-static int fail_status(const tsr_http_response *response, tsr_error *error) {
+static int fail_status(const tsr_http_response *response, int64_t ahead, tsr_error *error) {
   const bool busy = response->status >= 500 || response->status == 429;
-  const int64_t off = response->date == INT64_MIN ? 0 : (tsr__keys_clock() - response->date) / 1000;
-  if (!busy && (off > SERVICE_SKEW || off < -SERVICE_SKEW))
+  if (!busy && (ahead > TSR_SERVICE_SKEW || ahead < -TSR_SERVICE_SKEW))
     return tsr__fail(error, TSR_DENIED,
                      "status %u; the clock of this machine differs from the server's by %lld seconds", response->status,
-                     (long long)off);
+                     (long long)-ahead / 1000);
   return tsr__fail(error, busy ? TSR_UNREACHABLE : TSR_DENIED, "status %u", response->status);
 }
 
@@ -92,9 +96,11 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, const 
   if (rc < 0) return rc;
   if (rc == 0) return tsr__fail(error, TSR_UNREACHABLE, "no answer in %u ms", TSR_SERVICE_MS);
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
+  const int64_t date = request->response.date;
+  provider->ahead = date == INT64_MIN ? 0 : date - tsr__keys_clock();
   if (flavor && strcmp(request->response.metadata_flavor, flavor) != 0)
     return tsr__fail(error, TSR_DENIED, "another server answered in the place of the metadata service");
-  return request->response.status == 200 ? TSR_OK : fail_status(&request->response, error);
+  return request->response.status == 200 ? TSR_OK : fail_status(&request->response, provider->ahead, error);
 }
 
 /* Returns true if the service was there, and may answer the same request a moment later. */
@@ -317,7 +323,7 @@ int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_crede
   if (tsr__json_members((char *)response->data, members, sizeof members / sizeof *members, &damage) < 0)
     return tsr__fail(error, TSR_DENIED, "the answer: %s", damage.message);
   if (members[0].text.size == 0) return tsr__fail(error, TSR_DENIED, "the answer has no token");
-  if (seconds_of(members[2].text, &seconds)) expires = seconds * 1000;
-  else if (seconds_of(members[1].text, &seconds)) expires = tsr__keys_clock() + seconds * 1000;
+  if (seconds_of(members[2].text, &seconds)) expires = tsr__keys_expiry(provider, seconds * 1000);
+  else if (seconds_of(members[1].text, &seconds)) expires = (int64_t)tsr__ticks() + seconds * 1000;
   return tsr__keys_make_token(provider->memory, TSR_KEYS_BEARER, members[0].text, expires, credentials, error);
 }

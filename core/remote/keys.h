@@ -46,7 +46,7 @@ typedef struct tsr_credentials {
   char *key_id, *secret, *token; /* NUL-terminated, in one block that starts at `key_id`; "": none */
   uint64_t size; /* of the block, in bytes */
   char region[64]; /* from the environment or the profile; "": not known there */
-  int64_t expires; /* in milliseconds since 1970; INT64_MAX: never, as far as the provider knows */
+  int64_t expires; /* by tsr__ticks; INT64_MAX: never, as far as the provider knows */
   uint64_t number; /* from 1; changes with the keys, so that derived keys are known to be outdated */
 } tsr_credentials;
 
@@ -71,7 +71,8 @@ struct tsr_provider {
   TSR_KEYS_GIVEN(X)
 #undef X
   tsr_credentials now; /* owned; `number` is 0 while there are none */
-  int64_t patience; /* keys that are valid are not refreshed before this time, in milliseconds since 1970 */
+  int64_t patience; /* keys that are valid are not refreshed before this time, by tsr__ticks */
+  int64_t ahead; /* milliseconds that the clock of the service that answered last is ahead of ours; 0: not known */
   bool open, wiped;
 };
 
@@ -112,6 +113,10 @@ int tsr__keys_first(tsr_provider *provider, tsr_keys_find *const *places, size_t
 
 int64_t tsr__keys_clock(void); /* milliseconds since 1970 */
 
+/* Returns when keys expire, by tsr__ticks, that a service has just handed out until `time`, in milliseconds since 1970
+ * by its clock. Our own clock may be wrong, and may be set later. INT64_MAX: never. */
+int64_t tsr__keys_expiry(const tsr_provider *provider, int64_t time);
+
 /* Returns the value of an environment variable, or NULL if it is missing or empty. */
 const char *tsr__keys_variable(const char *name);
 
@@ -127,6 +132,7 @@ void tsr__secret_release(tsr_buffer *buffer); /* wipes and frees */
 /* ---- Services ---- */
 
 #define TSR_SERVICE_ANSWER_MAX (UINT64_C(64) << 10)
+#define TSR_SERVICE_SKEW       240000 /* ms; services accept claims whose dates are less than five minutes off */
 #define TSR_SERVICE_MS         10000u /* longest time of one request */
 #define TSR_INSTANCE_MS        1000u /* to connect: `auto` loses this much time where there is no such service */
 #define TSR_SERVICE_URL        2048u /* bytes of a URL */

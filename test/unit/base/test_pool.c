@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
+#include "moved_calendar.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define THREAD_SANITIZER 1
@@ -400,6 +401,13 @@ static void test_a_cancelling_host_ends_running_tasks(void **state) {
   }
 }
 
+/* The machine's clock is set back by an hour while the host waits for its tasks. */
+static void test_cancelling_is_not_delayed_by_the_calendar(void **state) {
+  calendar_moved = 3600;
+  test_a_cancelling_host_ends_running_tasks(state);
+  calendar_moved = 0;
+}
+
 static bool never(void *argument) {
   ++*(unsigned *)argument;
   return false;
@@ -450,6 +458,7 @@ int main(void) {
       cmocka_unit_test(test_fork_at_the_end_of_a_job),
       cmocka_unit_test(test_signals_stay_with_the_host),
       cmocka_unit_test(test_a_cancelling_host_ends_running_tasks),
+      cmocka_unit_test(test_cancelling_is_not_delayed_by_the_calendar),
       cmocka_unit_test(test_the_host_is_polled_once_per_amount_of_work),
       cmocka_unit_test(test_there_is_at_least_one_core),
   };

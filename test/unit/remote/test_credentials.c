@@ -22,7 +22,11 @@
 #endif
 
 #include "counted_memory.h"
+#include "moved_calendar.h"
+#include "base/clock.h"
 #include "remote/credentials.h"
+#include "remote/http_response.h"
+#include "tessera_host.h"
 
 static counted_memory counted;
 static tsr_memory memory;
@@ -507,7 +511,7 @@ static void expect_token(tsr_provider *provider, uint64_t refused, tsr_keys_form
   assert_int_equal(c.form, form);
   assert_string_equal(c.token, token);
   const int64_t hours = 2 * 3600 * 1000;
-  assert_true(ends == (c.expires < tsr__keys_clock() + hours));
+  assert_true(ends == (c.expires < (int64_t)tsr__ticks() + hours));
   tsr__credentials_release(&c);
 }
 
@@ -748,6 +752,87 @@ static void test_tokens_that_end_soon(void **state) {
 }
 
 #ifdef __linux__
+static void set_date(char header[80], int64_t later) {
+  char date[TSR_HTTP_DATE_SIZE];
+  tsr__http_date((tsr__keys_clock() / 1000 - calendar_moved + later) * 1000, date);
+  (void)snprintf(header, 80, "Date: %s\r\n", date);
+  server.header = header;
+}
+
+/* When a token ends is said by the clock of the service that has made it. Ours may be hours off, and may be set. */
+static void test_tokens_end_by_the_clock_of_their_service(void **state) {
+  char header[80], until[40];
+  set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
+  for (int64_t off = -7200; off <= 7200; off += 7200) { /* seconds by which our clock is ahead */
+    calendar_moved = off;
+    set_date(header, 0);
+    (void)snprintf(until, sizeof until, "%lld", (long long)(tsr__keys_clock() / 1000 - off + 3000));
+    tsr_provider provider = provider_at(tsr__keys_azure, TSR_PROVIDER_AUTO);
+    server.count = 0;
+    answer_with("GET /metadata", 200, "{\"expires_on\":\"%s\",\"access_token\":\"ey.1\"}", until);
+    const unsigned before = requests_of("GET /metadata");
+    expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
+    assert_in_range(provider.now.expires - (int64_t)tsr__ticks(), 2900000, 3001000);
+    for (int hours = -30; hours <= 30; hours += 6) {
+      calendar_moved = hours * 3600;
+      expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
+    }
+    assert_int_equal(requests_of("GET /metadata"), before + 1);
+    provider.patience = 0;
+    provider.now.expires = (int64_t)tsr__ticks() + 290000; /* later, and whatever the calendar says */
+    server.count = 0;
+    answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"ey.2\"}");
+    calendar_moved = -3600;
+    expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.2", true);
+    tsr__provider_release(&provider);
+  }
+  calendar_moved = 0;
+  server.header = "";
+}
+
+/* Reads "iat" in the last claim that came. */
+static int64_t date_of_claim(void) {
+  const char *claim = NULL, *number;
+  uint8_t text[1024];
+  uint64_t size;
+  for (const char *at = server.log; (at = strstr(at, "&assertion=")) != NULL; at++) claim = at;
+  assert_non_null(claim);
+  claim = strchr(claim, '.') + 1;
+  assert_true(tsr_base64_read(TSR_BASE64_URL, claim, strcspn(claim, "."), text, &size));
+  text[size] = 0;
+  number = strstr((const char *)text, "\"iat\":");
+  assert_non_null(number);
+  return strtoll(number + 6, NULL, 10);
+}
+
+/* A claim that the service refuses because of its date is made again with the date of the service. */
+static void test_claims_are_dated_again(void **state) {
+  char path[100], header[80];
+  (void)snprintf(path, sizeof path, "%s/account.json", home);
+  setenv("GOOGLE_APPLICATION_CREDENTIALS", path, 1);
+  write_account("account.json", "/token");
+  tsr_provider provider = provider_at(tsr__keys_gcs, TSR_PROVIDER_ENV);
+  answer_with("POST /token ", 400, "{}");
+  calendar_moved = 1200;
+  for (int64_t later = 0; later <= 600; later += 600) {
+    const unsigned before = requests_of("POST /token");
+    set_date(header, later);
+    expect_no_other(&provider, 0, TSR_DENIED, "the clock of this machine differs from the server's by ");
+    assert_int_equal(requests_of("POST /token"), before + 2);
+    assert_in_range(date_of_claim() - (tsr__keys_clock() / 1000 - 1200 + later) + 5, 0, 6);
+  }
+  set_date(header, 600); /* the next claim has this date at once */
+  const unsigned before = requests_of("POST /token");
+  expect_no_other(&provider, 0, TSR_DENIED, "GOOGLE_APPLICATION_CREDENTIALS: status 400");
+  assert_int_equal(requests_of("POST /token"), before + 1);
+  assert_in_range(date_of_claim() - (tsr__keys_clock() / 1000 - 600) + 5, 0, 6);
+  calendar_moved = 0;
+  server.header = "";
+  tsr__provider_release(&provider);
+}
+#endif
+
+#ifdef __linux__
 static unsigned unwiped; /* blocks that were freed with a secret in them */
 
 static void *watching_reallocate(void *argument, void *pointer, uint64_t size) {
@@ -801,6 +886,8 @@ int main(void) {
       TEST(test_secrets_that_fetch_tokens),
       TEST(test_tokens_that_end_soon),
 #ifdef __linux__
+      TEST(test_tokens_end_by_the_clock_of_their_service),
+      TEST(test_claims_are_dated_again),
       TEST(test_freed_memory_has_no_secrets),
 #endif
   };

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "loopback_server.h"
+#include "moved_calendar.h"
 #include "remote/http.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -682,6 +683,13 @@ static void test_waiting_ends_by_time_and_by_the_host(void **state) {
   tsr__http_cancel(&never);
 }
 
+/* The machine's clock is set back by an hour during the waits. */
+static void test_waiting_is_not_stretched_by_the_calendar(void **state) {
+  calendar_moved = 3600;
+  test_waiting_ends_by_time_and_by_the_host(state);
+  calendar_moved = 0;
+}
+
 static void test_requests_are_cancelled_at_every_stage(void **state) {
   static ask asks[200];
   static const char *const paths[] = {"/silent", "/endless/200", "/slow/1000/5", "/bytes/1000000", "/chunked/300000"};
@@ -848,6 +856,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(test_a_body_stays_within_its_budget),
       cmocka_unit_test(test_the_io_thread_does_not_allocate),
       cmocka_unit_test(test_waiting_ends_by_time_and_by_the_host),
+      cmocka_unit_test(test_waiting_is_not_stretched_by_the_calendar),
       cmocka_unit_test(test_requests_are_cancelled_at_every_stage),
       cmocka_unit_test(test_a_closed_connection_raises_no_sigpipe),
       cmocka_unit_test(test_a_process_may_exit_while_requests_run),
