@@ -483,6 +483,66 @@ def test_growth():
         raise AssertionError(f"{small} tiles in a small array, {large} in a large one")
 
 
+def scattered(kind, options=""):
+    """An array of 20,000 cells, of which every seventh has changed, and which is opened with options. Returns the database, and the time and the token before."""
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE made USING tessera('{path}', {kind}, x INT32 DIMENSION(0, 19999, 500), v INT32, s TEXT{'' if 'dense' in kind else ', capacity=300'})")
+    db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19999) INSERT INTO made SELECT i, i, 'text ' || i % 10 FROM n")
+    first, token = db.query("SELECT last_write, tessera_token('db:made') FROM tessera_array('db:made')")[0]
+    time.sleep(0.003)
+    db.query("UPDATE made SET v = -v, s = s || '!' WHERE x % 7 = 3")
+    if "dense" not in kind:
+        db.query("DELETE FROM made WHERE x % 70 = 1")
+    db.query("DROP TABLE made")
+    db.table("t", path, options)
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    return db, first, token
+
+
+KINDS = ("kind=dense", "kind=sparse", "kind=sparse, duplicates=yes")
+
+
+def test_threads_and_little_memory():
+    """The rows are the same with any number of threads, and within a megabyte."""
+    for kind in KINDS:
+        seen = []
+        for options in ("", ", threads=1", ", threads=2", ", threads=7", ", threads=7, memory_mb=1, cache_mb=0"):
+            db, first, token = scattered(kind, options)
+            rows = db.query(f"SELECT change, x, old_v, new_v, old_s, new_s FROM c({first}) ORDER BY x, change, new_v")
+            same(db.query(f"SELECT change, x, old_v, new_v, old_s, new_s FROM c({first}, NULL, 'every') ORDER BY x, change, new_v"), rows, f"{kind}{options}: every")
+            same(rows == db.query(f"SELECT change, x, old_v, new_v, old_s, new_s FROM c({first}, NULL) ORDER BY x DESC, change DESC, new_v DESC")[::-1], True, f"{kind}{options}: the order")
+            same(len(db.query("SELECT x FROM c(?) WHERE change = 'write'", (token,))) >= len([row for row in rows if row[0] != "delete"]), True, f"{kind}{options}: the feed")
+            seen.append(rows)
+            db.close()
+        same(len(seen[0]) > 2000 and seen[1:] == seen[:1] * 4, True, kind)
+
+
+def test_interrupts():
+    """A scan that is stopped at any of its polls says so, and the next one has all rows."""
+    for kind in KINDS:
+        db, first, token = scattered(kind)
+        for sql in (f"SELECT count(*), sum(new_v), max(old_s) FROM c({first})", f"SELECT count(*), sum(new_v) FROM c({first}, NULL, 'every')", f"SELECT count(*), sum(new_v) FROM c('{token}')"):
+            wanted, stops = db.query(sql), 0
+            for polls in (1, 2, 3, 5, 10, 40, 100, 400):
+                left = [polls]
+
+                def stop():
+                    left[0] -= 1
+                    return left[0] <= 0
+                db.raw.set_progress_handler(stop, 200)
+                try:
+                    same(db.query(sql), wanted, f"{kind}: {sql}")
+                except Error as e:
+                    same(e.code in (9, None), True, f"{kind}: {e.text}")   # SQLITE_INTERRUPT
+                    stops += 1
+                finally:
+                    db.raw.set_progress_handler(None, 0)
+                same(db.query(sql), wanted, f"{kind}: {sql} after it was stopped")
+            same(stops > 3, True, f"{kind}: {sql} was stopped {stops} times")
+        db.close()
+
+
 def fails(db, sql, *words):
     try:
         rows = db.query(sql)
