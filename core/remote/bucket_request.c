@@ -98,8 +98,8 @@ static tsr_bucket_outcome move_region(tsr_bucket_state *state, const tsr_answer_
                            "the bucket is in the region '%.63s', the request was for '%s': set the option region", word,
                            state->made.region);
   else
-    (void)tsr__bucket_fail(state, TSR_ERROR, code,
-                           "the server sends this request elsewhere: look at the options endpoint and region");
+    (void)tsr__bucket_fail(state, TSR_ERROR, code, "the server sends this request elsewhere: look at the option%s",
+                           state->scope->dialect == &tsr__dialect_s3 ? "s endpoint and region" : " endpoint");
   if (state->tries.moved || !state->scope->endpoint.aws ||
       !tsr__bucket_scope_learn_region(state->scope, word, state->made.region))
     return TSR_BUCKET_FAILED;

@@ -72,7 +72,10 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
   const char *rest;
   char *text, *name;
   parsed->dialect = dialect_of(tsr__uri_scheme(uri, &rest));
-  if (!parsed->dialect || strlen(uri) > URI_MAX) return fail_uri(uri, error);
+  if (!parsed->dialect) return fail_uri(uri, error);
+  if (strlen(uri) > URI_MAX)
+    return tsr__fail(error, TSR_ERROR, "'%.*s...': a path of %zu bytes, at most %u are possible",
+                     (int)TSR_MIN(tsr__uri_shown(uri), 64), uri, strlen(uri), URI_MAX);
   size_t size = strlen(rest);
   while (size > 0 && rest[size - 1] == '/') size--;
   TSR_TRY(TSR_ARENA_COPY(arena, rest, size, &text, error));

@@ -77,6 +77,9 @@ static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) 
   if (strcmp(code, "UnauthorizedBlobOverwrite") == 0) /* the permission is to create blobs, and this one exists */
     return state->call->put.new_only ? TSR_MEANS_EXISTS : TSR_MEANS_DENIED;
   switch (status) {
+  case 301:
+  case 307:
+  case 308: return TSR_MEANS_ELSEWHERE;
   case 403: return TSR_MEANS_DENIED;
   case 404: return *code ? TSR_MEANS_REFUSED : TSR_MEANS_MISSING;
   case 408:

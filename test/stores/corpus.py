@@ -1,12 +1,15 @@
 """The arrays of the corpus, which TileDB wrote, are copied into a bucket. Each is read there at every time that its description has, and every
 cell is compared. Generated columnar queries give the rows of the view there, too.
 
-usage: corpus.py LIBRARY FOLDER CORPUS [moto | versitygw] [--every N]      # every Nth array
+usage: corpus.py LIBRARY FOLDER CORPUS [moto | versitygw | azurite | gcs | gcs_memory] [--every N] [--seed N]
+
+With --every N it is a sample: one array of N. The seed chooses which; it is that of the day, so that in time each has its turn.
 """
 import os
 import random
 import sys
 import tempfile
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
 import arrays
@@ -18,6 +21,7 @@ from buckets import NAME, run
 CORPUS = os.path.abspath(sys.argv.pop(3))
 QUERIES = 8   # of each array
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
+SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else int(time.time()) // 86400
 
 
 def key_of(name):
@@ -29,7 +33,7 @@ def test_corpus(bucket):
     passed, failed, files, answered = 0, 0, 0, 0
     with tempfile.TemporaryDirectory() as keys:
         for i, (name, directory, description) in enumerate(arrays.find(CORPUS)):
-            if i % EVERY:
+            if (i - SEED) % EVERY:
                 continue
             files += bucket.upload(directory, key_of(name))
             db = bucket.connect(direct=True)

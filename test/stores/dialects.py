@@ -193,6 +193,9 @@ def test_refusals(s):
     for kind, status, code, rc in cases:
         s.fault(kind, status, code)
         s.run(*words[kind], rc=rc, says=code, requests=kind)
+    for status in (301, 307, 308): # no redirection is followed
+        s.fault("GET", status, "Elsewhere", headers={"Location": "http://127.0.0.1:9/"})
+        s.run(*WHOLE, rc="ERROR", says=f"the server sends this request elsewhere: look at the option endpoint (status {status}", requests="GET")
     s.fault("HEAD", 403, "AuthorizationFailure", times=9)
     s.run("head", "f/data", rc="DENIED", requests="HEAD")
     s.scope("nobucket")

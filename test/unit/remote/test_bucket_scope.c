@@ -199,7 +199,9 @@ static void test_scopes_are_forgotten_by_their_names(void **state) {
     memset(longer + 9, 'x', 1091);
     assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), 0); /* 1,100 bytes */
     longer[1100] = 'x';
-    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), TSR_ERROR);
+    tsr_error error = {0};
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, &error), TSR_ERROR);
+    assert_non_null(strstr(error.message, "a path of 1101 bytes, at most 1100"));
     assert_int_equal(tsr__bucket_scopes_forget(scopes, "abc", NULL), TSR_ERROR);
     tsr__bucket_scopes_close(scopes);
   }
