@@ -223,6 +223,7 @@ class Turns:
 
     def __init__(self, script, names, turns):
         self.least = {}
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"   # numpy's own threads, which wait by running
         for _ in range(turns):
             for name in names:
                 r = subprocess.run([sys.executable, script, "--way", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
