@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-from cold import PACKAGES, inside, optional
+from cold import PACKAGES, optional
+from environment import inside
 
 CHUNK, TILE, TILEDB_TILE = 65536, 1 << 20, 16 << 20   # bytes
 TYPES = {"INT16": "i2", "INT32": "i4", "INT64": "i8", "FLOAT32": "f4", "FLOAT64": "f8"}
