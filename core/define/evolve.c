@@ -135,6 +135,9 @@ int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, co
     return tsr__fail(error, TSR_UNSUPPORTED, "the schema %s has no time", base);
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__environment_time(array->environment, old.end, 0, &time, error));
+  /* The newest schema is in force, also for a clock that is far behind it: a schema of the present would never be. */
+  if (time <= old.end && !tsr__add(old.end, 1, &time))
+    return tsr__fail(error, TSR_UNSUPPORTED, "the schema %s has the last time there is", base);
   TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
   tsr__name_print(&parts, name);
   snprintf(claim, sizeof claim, ".%s", old.uuid);
