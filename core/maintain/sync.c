@@ -14,7 +14,9 @@
  * A commit that only the copy has is either its own, or a source that was merged and vacuumed at the other side. It is
  * certainly the latter if a vacuum file says so, or if it was at both sides after an earlier sync and a merged fragment
  * there spans its time, or a new one has the same time. So each sync leaves a record in the copy, `.synced_HASH`, with
- * the names that both sides had; HASH is that of the source's identity. All other commits count as the copy's own.
+ * the names that both sides had; HASH is that of the source's identity. `.synced_HASH.new` has the names that a sync is
+ * about to copy, until it has ended: it may be cut off between two files, and the source vacuumed before the next one.
+ * All other commits count as the copy's own.
  *
  * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that
  * spans this time stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer
@@ -72,6 +74,9 @@ typedef struct sync_pair { /* an array, or that of a label, at both sides */
   bool missing; /* the copy has no such array yet */
   sync_side from, to;
   tsr_map known; /* names that both sides had after an earlier sync */
+  tsr_map arrived; /* those, and names that a sync which did not end was about to copy: if the copy has them, it has
+                    * them from the source */
+  bool begun; /* there is a record of such a sync */
   sync_difference new_commits, old_commits; /* only `from` has them; only `to` */
   sync_difference new_files, old_files; /* the same for metadata */
 } sync_pair;
@@ -245,7 +250,7 @@ static int compare_commits(syncing *s, sync_pair *p) {
   if (rc >= 0)
     rc = compare(&p->from.commits, &p->to.commits, &at_to, &p->known, latest_of(s, p), true, &p->new_commits, s->error);
   if (rc >= 0)
-    rc = compare(&p->to.commits, &p->from.commits, &at_from, &p->known, latest_of(s, p), false, &p->old_commits,
+    rc = compare(&p->to.commits, &p->from.commits, &at_from, &p->arrived, latest_of(s, p), false, &p->old_commits,
                  s->error);
   tsr__map_release(&at_to);
   tsr__map_release(&at_from);
@@ -486,22 +491,21 @@ static int copy_whole(syncing *s, const sync_pair *p, const char *path) {
   return rc;
 }
 
-/* Copies the files of a directory that the copy lacks: the vacuum files, or all others. `except`: names that stay
- * behind, as do those that end after `latest`. */
-static int copy_missing(syncing *s, const sync_pair *p, const char *directory, bool vacuums,
-                        const sync_difference *except, uint64_t latest) {
-  tsr_listing from, to = {0};
+/* Copies the files of a directory that the copy lacks: the vacuum files, or all others. `from`: those that the source
+ * has. `except`: names that stay behind, as do those that end after `latest`. */
+static int copy_listed(syncing *s, const sync_pair *p, const char *directory, const tsr_listing *from, bool vacuums,
+                       const sync_difference *except, uint64_t latest) {
+  tsr_listing to = {0};
   tsr_store *store = p->to.array.store;
   tsr_map left = {.memory = &s->memory};
   uint64_t count = 0, copied = 0;
   const sync_item *items = except ? sync_items(&except->replaced, &count) : NULL;
-  int rc = sync_list(p->from.array.store, directory, &from, s->error);
-  if (rc >= 0 && from.count > 0) rc = make_directory(store, directory, s->error);
+  int rc = from->count > 0 ? make_directory(store, directory, s->error) : TSR_OK;
   if (rc >= 0) rc = sync_list(store, directory, &to, s->error);
   for (uint64_t i = 0; i < count && rc >= 0; i++)
     rc = tsr__map_put(&left, items[i].name, (void *)(uintptr_t)items[i].name, s->error);
-  for (uint64_t i = 0; i < from.count && rc >= 0; i++) {
-    const tsr_entry *entry = &from.entries[i];
+  for (uint64_t i = 0; i < from->count && rc >= 0; i++) {
+    const tsr_entry *entry = &from->entries[i];
     tsr_name parsed;
     if (entry->kind != TSR_ENTRY_FILE || *entry->name == '.' || tsr__listing_has(&to, entry->name) ||
         tsr__map_get(&left, entry->name) || tsr__name_ends_in(entry->name, TSR_SUFFIX_VACUUM) != vacuums)
@@ -513,8 +517,24 @@ static int copy_missing(syncing *s, const sync_pair *p, const char *directory, b
   if (rc >= 0 && copied > 0) rc = tsr__store_sync_directory(store, directory, s->error);
   tsr__map_release(&left);
   tsr__listing_release(&to);
+  return rc;
+}
+
+/* Copies the files that a directory of the source has now and the copy lacks. */
+static int copy_missing(syncing *s, const sync_pair *p, const char *directory, uint64_t latest) {
+  tsr_listing from;
+  int rc = sync_list(p->from.array.store, directory, &from, s->error);
+  if (rc >= 0) rc = copy_listed(s, p, directory, &from, false, NULL, latest);
   tsr__listing_release(&from);
   return rc;
+}
+
+/* Copies metadata, as it was listed when the two sides were compared: the record names what both have, and so it must
+ * not miss a file that the source has got since. A vacuum file comes after the files that it is about. */
+static int copy_metadata(syncing *s, const sync_pair *p) {
+  for (int vacuums = 0; vacuums < 2; vacuums++)
+    TSR_TRY(copy_listed(s, p, TSR_DIR_META, &p->from.metadata, vacuums, &p->new_files, latest_of(s, p)));
+  return TSR_OK;
 }
 
 static int size_of(tsr_store *store, const tsr_path *path, const tsr_entry *entry, uint64_t *size, tsr_error *error) {
@@ -873,6 +893,49 @@ static int keep_known(syncing *s, const sync_pair *p, tsr_buffer *lines) {
   return TSR_OK;
 }
 
+static tsr_path record_of_begin(const syncing *s) { return tsr__path_of("", s->records[0], ".new"); }
+
+/* Reads what earlier syncs have written. */
+static int read_records(syncing *s, sync_pair *p) {
+  const uint64_t before = p->arrived.count;
+  TSR_TRY(read_record(s, p->to.array.store, s->records[0], &p->known));
+  TSR_TRY(read_record(s, p->from.array.store, s->records[1], &p->known));
+  TSR_TRY(read_record(s, p->to.array.store, record_of_begin(s).text, &p->arrived));
+  p->begun = p->arrived.count > before;
+  for (uint64_t i = 0; i < p->known.count; i++)
+    TSR_TRY(tsr__map_put(&p->arrived, p->known.entries[i].key, p->known.entries[i].value, s->error));
+  return TSR_OK;
+}
+
+static int put_record(syncing *s, tsr_store *store, const tsr_buffer *lines) {
+  const int rc = tsr__store_put_new(store, record_of_begin(s).text, lines->data, lines->size, true, s->error);
+  return rc == TSR_EXISTS ? tsr__fail(s->error, TSR_BUSY, "another sync to %s is running", s->paths[1]) : rc;
+}
+
+/* Writes the names that are about to be copied, beside those of earlier syncs that did not end. If this one is cut off,
+ * and the source is merged and vacuumed before the next one, that sync still knows where the copy has them from. */
+static int write_begin(syncing *s, const sync_pair *p) {
+  const tsr_buffer *const own[] = {&p->new_commits.own, &p->new_files.own};
+  tsr_store *store = p->to.array.store;
+  tsr_buffer lines = {.memory = &s->memory};
+  int rc = TSR_OK;
+  if (!own[0]->size && !own[1]->size) return TSR_OK;
+  for (uint64_t i = 0; i < p->arrived.count && rc >= 0; i++)
+    if (!tsr__map_get(&p->known, p->arrived.entries[i].key))
+      rc = tsr__buffer_printf(&lines, s->error, "%s\n", p->arrived.entries[i].key);
+  for (int i = 0; i < 2; i++) {
+    uint64_t count;
+    const sync_item *items = sync_items(own[i], &count);
+    for (uint64_t k = 0; k < count && rc >= 0; k++)
+      if (!tsr__map_get(&p->arrived, items[k].name)) rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
+  }
+  if (rc >= 0 && p->begun) (void)tsr__store_remove(store, record_of_begin(s).text, NULL);
+  if (rc >= 0) rc = put_record(s, store, &lines);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, "", s->error);
+  tsr__buffer_release(&lines);
+  return rc;
+}
+
 /* Writes the names that both sides have now, unless the record has them already. */
 static int write_record(syncing *s, sync_pair *p) {
   const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
@@ -888,12 +951,12 @@ static int write_record(syncing *s, sync_pair *p) {
         rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
   if (rc >= 0) rc = keep_known(s, p, &lines);
-  const tsr_path staged = tsr__path_of("", s->records[0], ".new");
+  const tsr_path staged = record_of_begin(s);
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
   const bool same = old && before.size == lines.size && (!lines.size || !memcmp(before.data, lines.data, lines.size));
+  if (rc >= 0) (void)tsr__store_remove(store, staged.text, NULL);
   if (rc >= 0 && !same) {
-    (void)tsr__store_remove(store, staged.text, NULL); /* of a sync that was cut off */
-    rc = tsr__store_put_new(store, staged.text, lines.data, lines.size, true, s->error);
+    rc = put_record(s, store, &lines);
     if (rc >= 0) rc = tsr__store_rename(store, staged.text, s->records[0], s->error);
     if (rc >= 0) rc = tsr__store_sync_directory(store, "", s->error);
   }
@@ -912,7 +975,7 @@ static int pair_open(syncing *s, const char *below, sync_pair **pair) {
   if (rc < 0) return tsr__free(p), rc;
   *pair = p;
   p->below = below;
-  p->known.memory = &s->memory;
+  p->known.memory = p->arrived.memory = &s->memory;
   sync_difference *const differences[] = {&p->new_commits, &p->old_commits, &p->new_files, &p->old_files};
   for (int i = 0; i < 4; i++) differences[i]->own.memory = differences[i]->replaced.memory = &s->memory;
   for (int i = 0; i < 2 && rc >= 0; i++) {
@@ -936,6 +999,7 @@ static void pair_close(sync_pair *p) {
   side_close(&p->from);
   side_close(&p->to);
   tsr__map_release(&p->known);
+  tsr__map_release(&p->arrived);
   tsr__free(p);
 }
 
@@ -949,13 +1013,12 @@ static int pair_compare(syncing *s, sync_pair *p) {
     TSR_TRY(side_list(&p->to, s->error));
     TSR_TRY(check_schemas(s, p));
   }
-  TSR_TRY(read_record(s, p->to.array.store, s->records[0], &p->known));
-  TSR_TRY(read_record(s, p->from.array.store, s->records[1], &p->known));
-  mark_instead(&p->known, &p->to.commits, &p->from.commits);
+  TSR_TRY(read_records(s, p));
+  mark_instead(&p->arrived, &p->to.commits, &p->from.commits);
   mark_instead(&p->known, &p->from.commits, &p->to.commits);
   TSR_TRY(compare_commits(s, p));
   TSR_TRY(compare(&p->from.files, &p->to.files, NULL, &p->known, latest_of(s, p), true, &p->new_files, s->error));
-  TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->known, latest_of(s, p), false, &p->old_files, s->error));
+  TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->arrived, latest_of(s, p), false, &p->old_files, s->error));
   TSR_TRY(check_apart(s, p));
   if (s->options->verify && !p->missing) TSR_TRY(verify_pair(s, p));
   TSR_TRY(check_own(s, &p->new_commits, &p->old_commits, "commits"));
@@ -973,12 +1036,12 @@ static int make_missing(syncing *s, const sync_pair *p) {
 
 static int pair_copy(syncing *s, sync_pair *p) {
   TSR_TRY(make_missing(s, p));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, false, NULL, UINT64_MAX));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA, false, NULL, UINT64_MAX));
+  TSR_TRY(write_begin(s, p));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, UINT64_MAX));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA, UINT64_MAX));
   TSR_TRY(copy_fragments(s, p));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_FOOTERS, false, NULL, latest_of(s, p)));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_META, false, &p->new_files, latest_of(s, p)));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_META, true, &p->new_files, latest_of(s, p)));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_FOOTERS, latest_of(s, p)));
+  TSR_TRY(copy_metadata(s, p));
   if (p->new_commits.own.size) TSR_TRY(make_directory(p->to.array.store, TSR_DIR_COMMITS, s->error));
   TSR_TRY(write_vacuums(s, p, true));
   TSR_TRY(publish_commits(s, p));
@@ -1028,24 +1091,29 @@ static int sync_once(syncing *s) {
   return rc;
 }
 
-/* Tries again if the source has changed meanwhile: a vacuum has removed a listed fragment. */
-static int sync_patiently(syncing *s) {
-  int rc = sync_once(s);
+/* Tries again if the source has changed meanwhile: a vacuum has removed a listed file. */
+static int patiently(syncing *s, int (*once)(syncing *s)) {
+  int rc = once(s);
   for (int i = 1; i < SYNC_ATTEMPTS && (rc == TSR_NOT_FOUND || rc == TSR_ABORT || rc == TSR_BUSY); i++) {
     struct timespec pause = {.tv_nsec = SYNC_PAUSE * 1000000};
     TSR_TRY(tsr__cancelled(&s->environment->memory, s->error));
     nanosleep(&pause, NULL);
-    rc = sync_once(s);
+    rc = once(s);
   }
   return rc;
 }
 
-/* Copies a whole array into an empty place, or its frame, if not all commits travel; then what was committed meanwhile,
- * and the record. */
+/* Makes an array without commits. If it fails, nothing is left. */
+static int copy_frame(syncing *s) {
+  return tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, true, &s->done.copied, &s->done.bytes,
+                         s->error);
+}
+
+/* Fills an empty place. What a whole copy has would be without a record until the first comparison, and if the source
+ * were merged and vacuumed before it, would count as the copy's own. So first comes an array that has no commits. */
 static int sync_empty(syncing *s) {
-  TSR_TRY(tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0, &s->done.copied,
-                          &s->done.bytes, s->error));
-  return sync_patiently(s);
+  TSR_TRY(patiently(s, copy_frame));
+  return patiently(s, sync_once);
 }
 
 static int find_kinds(syncing *s, bool *empty) {
@@ -1083,7 +1151,7 @@ int tsr_array_sync(tsr_environment *environment, const char *from, const char *t
   if (rc >= 0) {
     tsr_work work;
     tsr_work_begin(environment, &work, "sync", from, 0);
-    rc = empty ? sync_empty(&s) : sync_patiently(&s);
+    rc = empty ? sync_empty(&s) : patiently(&s, sync_once);
     tsr_work_end(environment, &work);
   }
   if (result) *result = s.done;

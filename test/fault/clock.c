@@ -152,6 +152,24 @@ static void test_a_merge_that_ends_ahead(void **state) { merge_ahead(true); }
 
 static void test_a_timed_merge_that_ends_ahead(void **state) { merge_ahead(false); }
 
+/* A schema of the present would be in force only until the clock has reached one that is a year ahead: it is refused. */
+static void test_a_schema_ahead(void **state) {
+  const tsr_schema *schema;
+  tsr_array *array = make_at(START + YEAR);
+  set_clock(START);
+  assert_int_equal(tsr_array_drop_attribute(array, "n", &error), TSR_ERROR);
+  assert_non_null(strstr(error.message, "ahead of this machine's clock"));
+  assert_int_equal(write_now(array, 0, 0), START + 1);
+  tsr_array_close(array);
+  set_clock(START + YEAR + 10);
+  array = open_small();
+  ok(tsr_array_drop_attribute(array, "n", &error));
+  ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+  assert_int_equal(schema->attribute_count, 1);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=0 ");
+  tsr_array_close(array);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_set_back_while_a_commit_waits, setup, teardown),
@@ -160,6 +178,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_a_leap_ahead, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_merge_that_ends_ahead, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_timed_merge_that_ends_ahead, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_schema_ahead, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

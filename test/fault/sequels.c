@@ -15,6 +15,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
 static const char *what = "";
 static long at;
+static bool uncached; /* the transaction reads pages of the database again and again */
 
 static void complain(const char *format, ...) {
   va_list arguments;
@@ -79,6 +80,7 @@ static void commit_with(const char *name, disk_fault fault, bool for_good, bool 
   for (at = 1 + deletes % step; met; at += step)
     for (int i = 0; i < 2; i++) {
       sqlite3 *db = begin();
+      if (uncached) run(db, "PRAGMA cache_size = 1; PRAGMA shrink_memory");
       run(db, "BEGIN; INSERT INTO o VALUES(4), (5); INSERT INTO t VALUES(4, 4), (5, 5)");
       if (deletes) run(db, "DELETE FROM o WHERE x = 2; DELETE FROM t WHERE x = 2");
       disk_arm(fault, at, for_good ? 1000000 : at + 1);
@@ -149,6 +151,9 @@ int main(void) {
     commit_with("an error that was none, then a write", DISK_LATE, false, deletes, write);
     commit_with("an error that was none, then recovery", DISK_LATE, false, deletes, "SELECT tessera_recover('db:t')");
     commit_with("an error, then a write", DISK_EIO, false, deletes, write);
+    uncached = true;
+    commit_with("an error, and a small cache", DISK_EIO, false, deletes, "SELECT tessera_recover('db:t')");
+    uncached = false;
     commit_with("a death, then consolidated footers", DISK_EIO, true, deletes, footers);
     commit_with("a death, then consolidated commits", DISK_EIO, true, deletes, commits);
   }

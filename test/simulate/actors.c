@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../fault/scenario.h"
+#include "bucket.h"
+#include "follow.h"
 #include "model.h"
 #include "world.h"
 
@@ -18,6 +19,10 @@ enum {
   UPKEEP,
   RECOVER,
   BOOKMARK,
+  EVOLVE,
+  SYNC,
+  FEED,
+  REVERT,
   REOPEN,
   WAIT,
   DEEDS
@@ -30,36 +35,46 @@ enum {
  * directory, and a sparse one in the database. Merged dense fragments have no times of cells, so dense arrays need clocks that
  * nobody sets, and one database writes each: its lock gives the commits their order. */
 static bool table_is_inside(int array) { return array >= SHARED_MAX && (array - SHARED_MAX) % 2 == 1; }
-bool table_is_dense(int array) { return array >= SHARED_MAX && (array - SHARED_MAX) % 2 == 0; }
+bool table_is_dense(int array) { return array >= SHARED_MAX && array < COPY(0) && (array - SHARED_MAX) % 2 == 0; }
 
 const char *table_name(int array) {
-  static const char *const names[ARRAYS_MAX] = {"t0", "t1", "t2", "d0", "w0", "d1", "w1", "d2", "w2", "d3", "w3"};
+  static const char *const names[ARRAYS_MAX] = {"t0", "t1", "t2", "d0", "w0", "d1", "w1", "d2",
+                                                "w2", "d3", "w3", "c0", "c1", "c2", "c3"};
   return names[array];
 }
 
+const char *location(int array) {
+  static char path[60];
+  const bool far = the.remote & 1u << array;
+  snprintf(path, sizeof path, "%s/%s", far ? BUCKET : DISK_ROOT, table_name(array));
+  if (array >= COPY(0)) snprintf(path + strlen(path), 10, "_%d", follow_number(array) % 1000);
+  return path;
+}
+
 bool table_of(int home, int array) {
-  return array < SHARED_MAX ? array < the.shared_count
-                            : (array - SHARED_MAX) / 2 == home && (the.steady || !table_is_dense(array));
+  return array < SHARED_MAX
+             ? array < the.shared_count
+             : array < COPY(0) && (array - SHARED_MAX) / 2 == home && (the.steady || !table_is_dense(array));
 }
 
 static int any_table(int home) {
   for (;;) {
-    const int array = (int)chance(ARRAYS_MAX);
+    const int array = (int)chance(COPY(0));
     if (table_of(home, array)) return array;
   }
 }
 
 /* ---- Statements -------------------------------------------------------------------------------------------------- */
 
-static bool is_busy(int code) { return (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED; }
+bool is_busy(int code) { return (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED; }
 
 /* Ends the program if a statement fails for no reason. SQLITE_ABORT: what it worked on was merged or vacuumed meanwhile. */
-static void judge(const actor *a, int code, const char *sql, const char *message) {
+void actor_judge(const actor *a, int code, const char *sql, const char *message) {
   if (code == SQLITE_OK || code == SQLITE_ABORT || is_busy(code) || a->dead || a->trouble) return;
   fail("actor %d: %s: error %d, %s", a->number, sql, code, message);
 }
 
-static int run_text(actor *a, text *rows, char *sql) {
+static int run_text(actor *a, text *rows, char **complaint, char *sql) {
   char *message = NULL;
   text mine = {0};
   const int code = text_query(a->db, sql, false, rows ? rows : &mine, &message);
@@ -67,23 +82,33 @@ static int run_text(actor *a, text *rows, char *sql) {
   say("actor %d: %s: %d %s %.60s", a->number, sql, code, message ? message : "", got->bytes ? got->bytes : "");
   trace((uint64_t)code);
   for (size_t i = 0; i < got->size; i++) trace((uint8_t)got->bytes[i]);
-  judge(a, code, sql, message ? message : "");
-  sqlite3_free(message);
+  if (complaint) *complaint = message;
+  else {
+    actor_judge(a, code, sql, message ? message : "");
+    sqlite3_free(message);
+  }
   text_free(&mine);
-  return code;
-}
-
-static int run(actor *a, text *rows, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  char *sql = sqlite3_vmprintf(format, arguments);
-  va_end(arguments);
-  const int code = run_text(a, rows, sql);
   sqlite3_free(sql);
   return code;
 }
 
-static int64_t number_in(const text *rows) { return rows->bytes ? atoll(rows->bytes) : 0; }
+int actor_run(actor *a, text *rows, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *sql = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  return run_text(a, rows, NULL, sql);
+}
+
+int actor_try(actor *a, text *rows, char **message, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *sql = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  return run_text(a, rows, message, sql);
+}
+
+int64_t number_in(const text *rows) { return rows->bytes ? atoll(rows->bytes) : 0; }
 
 /* ---- Connections ------------------------------------------------------------------------------------------------- */
 
@@ -93,15 +118,21 @@ static void close_database(actor *a) {
   a->trouble = false;
 }
 
+/* The bucket's server is a machine of this name, for the engine. Few tries, so that a COMMIT meets their end. */
+const char *const world_reach =
+    "SELECT tessera_configure('" BUCKET
+    "', '{\"endpoint\":\"http://127.0.0.1:9\",\"key_id\":\"k\",\"secret\":\"s\",\"retries\":3}')";
+
 static void open_database(actor *a) {
   char path[40];
   snprintf(path, sizeof path, DISK_ROOT "/m%d.db", a->home);
   const int code = sqlite3_open(path, &a->db);
-  judge(a, code, "open", sqlite3_errmsg(a->db));
+  actor_judge(a, code, "open", sqlite3_errmsg(a->db));
   sqlite3_busy_timeout(a->db, (int)chance(400));
   if (code != SQLITE_OK) close_database(a);
-  else if ((the.extra && run(a, NULL, "PRAGMA synchronous=EXTRA") != SQLITE_OK) ||
-           run(a, NULL, "PRAGMA cache_size=%d", the.cached) != SQLITE_OK)
+  else if ((the.extra && actor_run(a, NULL, "PRAGMA synchronous=EXTRA") != SQLITE_OK) ||
+           actor_run(a, NULL, "PRAGMA cache_size=%d", the.cached) != SQLITE_OK ||
+           (the.remote && actor_run(a, NULL, "%s", world_reach) != SQLITE_OK))
     close_database(a);
 }
 
@@ -123,7 +154,7 @@ static bool resolve(actor *a) {
   while (a->unknown_count) {
     text rows = {0};
     const int txn = a->unknown[a->unknown_count - 1];
-    const int code = run(a, &rows, "SELECT count(*) FROM o WHERE id = %d", txn);
+    const int code = actor_run(a, &rows, "SELECT count(*) FROM o WHERE id = %d", txn);
     if (code == SQLITE_OK) {
       a->unknown_count--;
       model_settle(txn, number_in(&rows) ? COMMITTED : ABORTED);
@@ -149,7 +180,7 @@ static int write_keys(actor *a, int array, int txn, draft *d) {
     text_add(&values, "%s(%d, %u, %d)", i ? ", " : "", first + i, chance(1000), txn);
     d->written[first + i] = true;
   }
-  const int code = run(a, NULL, "INSERT INTO %s VALUES%s", table_name(array), values.bytes);
+  const int code = actor_run(a, NULL, "INSERT INTO %s(x, a, id) VALUES%s", table_name(array), values.bytes);
   text_free(&values);
   return code;
 }
@@ -157,7 +188,7 @@ static int write_keys(actor *a, int array, int txn, draft *d) {
 static int delete_key(actor *a, int array, draft *d) {
   const int key = (int)chance(KEYS);
   if (d->written[key] || table_is_dense(array)) return SQLITE_OK;
-  const int code = run(a, NULL, "DELETE FROM %s WHERE x = %d", table_name(array), key);
+  const int code = actor_run(a, NULL, "DELETE FROM %s WHERE x = %d", table_name(array), key);
   if (code == SQLITE_OK && sqlite3_changes(a->db) > 0) d->deleted[key] = true;
   return code;
 }
@@ -165,8 +196,8 @@ static int delete_key(actor *a, int array, draft *d) {
 static int update_keys(actor *a, int array, int txn, draft *d) {
   const int first = (int)chance(KEYS), last = first + (int)chance(6);
   for (int i = first; i <= last && i < KEYS; i++) d->written[i] = true;
-  return run(a, NULL, "UPDATE %s SET a = %u, id = %d WHERE x BETWEEN %d AND %d AND id IS NOT NULL", table_name(array),
-             chance(1000), txn, first, last < KEYS ? last : KEYS - 1);
+  return actor_run(a, NULL, "UPDATE %s SET a = %u, id = %d WHERE x BETWEEN %d AND %d AND id IS NOT NULL",
+                   table_name(array), chance(1000), txn, first, last < KEYS ? last : KEYS - 1);
 }
 
 static int change_once(actor *a, int array, int txn, draft *d) {
@@ -189,14 +220,15 @@ static int change(actor *a, int array, int txn, draft *d) {
       continue;
     }
     draft kept = *d;
-    code = run(a, NULL, "SAVEPOINT s");
+    code = actor_run(a, NULL, "SAVEPOINT s");
     if (code == SQLITE_OK) code = change_once(a, array, txn, d);
     const bool back = one_in(2);
-    if (code == SQLITE_OK) code = run(a, NULL, back ? "ROLLBACK TO s" : "RELEASE s");
-    if (code == SQLITE_OK && back) code = run(a, NULL, "RELEASE s");
+    if (code == SQLITE_OK) code = actor_run(a, NULL, back ? "ROLLBACK TO s" : "RELEASE s");
+    if (code == SQLITE_OK && back) code = actor_run(a, NULL, "RELEASE s");
     if (back) memcpy(d->deleted, kept.deleted, sizeof d->deleted);
   }
-  if (code == SQLITE_OK) code = run(a, NULL, "INSERT INTO %s VALUES(%d, 0, %d)", table_name(array), TAG(txn), txn);
+  if (code == SQLITE_OK)
+    code = actor_run(a, NULL, "INSERT INTO %s(x, a, id) VALUES(%d, 0, %d)", table_name(array), TAG(txn), txn);
   return code;
 }
 
@@ -204,16 +236,17 @@ static int change(actor *a, int array, int txn, draft *d) {
 static int hand_in(actor *a, int array, int txn, const draft *d) {
   text rows = {0};
   bool written[KEYS] = {0};
-  const int code = run(a, &rows, "SELECT x, a FROM %s WHERE id = %d AND x < %d", table_name(array), txn, KEYS);
+  const int code = actor_run(a, &rows, "SELECT x, a FROM %s WHERE id = %d AND x < %d", table_name(array), txn, KEYS);
   int key, value, used;
   for (const char *at = rows.bytes; at && sscanf(at, "%d|%d| %n", &key, &value, &used) == 2; at += used) {
     if (key < 0 || key >= KEYS || written[key]) fail("%s shows a transaction the cell %d", table_name(array), key);
     written[key] = true;
-    model_add(array, (version){.txn = txn, .key = key, .value = value});
+    model_add(array, (version){.txn = txn, .key = key, .value = value, .shows = txn});
   }
   text_free(&rows);
   for (key = 0; key < KEYS && code == SQLITE_OK; key++)
-    if (d->deleted[key] && !written[key]) model_add(array, (version){.txn = txn, .key = key, .deleted = true});
+    if (d->deleted[key] && !written[key])
+      model_add(array, (version){.txn = txn, .key = key, .deleted = true, .shows = txn});
   model_touch(txn, array);
   return code;
 }
@@ -226,29 +259,16 @@ static int commit(actor *a, int txn, bool *tried) {
   for (int i = 0; i < 4 && is_busy(code) && !a->dead; i++) {
     if (i) actor_sleep(chance(100) * MS);
     a->delicate = true;
-    code = run(a, NULL, "COMMIT");
+    the.moves++;
+    code = actor_run(a, NULL, "COMMIT");
     a->delicate = false;
   }
   return code;
 }
 
-static void transact(actor *a) {
-  draft drafts[ARRAYS_MAX] = {0};
-  const int txn = model_new(a->home);
+/* What becomes of a transaction after its last statement. */
+static void conclude(actor *a, int txn, int code, bool trouble, bool gives_up) {
   bool tried = false;
-  const bool trouble = a->trouble;
-  int code = run(a, NULL, one_in(2) ? "BEGIN IMMEDIATE" : "BEGIN");
-  if (code == SQLITE_OK) code = run(a, NULL, "INSERT INTO o VALUES(%d)", txn);
-  for (unsigned n = 1 + chance(2); n-- > 0 && code == SQLITE_OK;) {
-    const int array = any_table(a->home);
-    if (!drafts[array].touched) code = change(a, array, txn, &drafts[array]);
-  }
-  bool outside = the.extra; /* otherwise SQLite makes a commit durable only if an array in a directory takes part */
-  for (int i = 0; i < ARRAYS_MAX; i++) outside |= drafts[i].touched && !table_is_inside(i);
-  if (!outside && code == SQLITE_OK) code = change(a, 0, txn, &drafts[0]);
-  for (int i = 0; i < ARRAYS_MAX && code == SQLITE_OK; i++)
-    if (drafts[i].touched) code = hand_in(a, i, txn, &drafts[i]);
-  const bool gives_up = one_in(12);
   if (code == SQLITE_OK && !gives_up) code = commit(a, txn, &tried);
   if (a->dead && tried) { /* whatever SQLite has said, nobody has heard it */
     add_unknown(a, txn);
@@ -265,9 +285,101 @@ static void transact(actor *a) {
     return;
   }
   const bool surely = !tried || is_busy(code);
-  if (!a->dead && !sqlite3_get_autocommit(a->db)) code = run(a, NULL, "ROLLBACK");
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) code = actor_run(a, NULL, "ROLLBACK");
   if (surely) model_settle(txn, ABORTED);
   else add_unknown(a, txn);
+}
+
+static void transact(actor *a) {
+  draft drafts[ARRAYS_MAX] = {0};
+  const int txn = model_new(a->home);
+  const bool trouble = a->trouble;
+  int code = actor_run(a, NULL, one_in(2) ? "BEGIN IMMEDIATE" : "BEGIN");
+  if (code == SQLITE_OK) code = actor_run(a, NULL, "INSERT INTO o VALUES(%d)", txn);
+  for (unsigned n = 1 + chance(2); n-- > 0 && code == SQLITE_OK;) {
+    const int array = any_table(a->home);
+    if (!drafts[array].touched) code = change(a, array, txn, &drafts[array]);
+  }
+  bool outside = the.extra; /* otherwise SQLite makes a commit durable only if an array in a directory takes part */
+  for (int i = 0; i < COPY(0); i++) outside |= drafts[i].touched && !table_is_inside(i);
+  if (!outside && code == SQLITE_OK) code = change(a, 0, txn, &drafts[0]);
+  for (int i = 0; i < ARRAYS_MAX && code == SQLITE_OK; i++)
+    if (drafts[i].touched) code = hand_in(a, i, txn, &drafts[i]);
+  conclude(a, txn, code, trouble, one_in(12));
+}
+
+/* Reads the cells that are written again and again. `where`: a further condition. */
+static int read_cells(actor *a, const char *table, const char *where, int cells[KEYS][2]) {
+  text rows = {0};
+  for (int i = 0; i < KEYS; i++) cells[i][0] = cells[i][1] = -1;
+  const int code = actor_run(a, &rows, "SELECT x, a, id FROM %s WHERE x < %d%s", table, KEYS, where);
+  int key, value, txn, used;
+  for (const char *at = rows.bytes; at && sscanf(at, "%d|%d|%d| %n", &key, &value, &txn, &used) == 3; at += used) {
+    if (key < 0 || key >= KEYS || cells[key][1] >= 0) fail("%s has the cell %d twice", table, key);
+    cells[key][0] = value;
+    cells[key][1] = txn;
+  }
+  text_free(&rows);
+  return code;
+}
+
+/* Whether no other process commits or maintains an array, and nothing is under way to the bucket. */
+static bool nobody_commits(const actor *a) {
+  for (int i = 0; i < the.actor_count; i++)
+    if (&the.actors[i] != a && the.actors[i].delicate) return false;
+  return !bucket_is_busy();
+}
+
+/* Writes an earlier state over the cells that are written again and again, and leaves the tags. Others may commit between the
+ * statements: if so, it cannot be known what the revert has deleted, and *known is false. */
+static int change_back(actor *a, int array, int txn, int64_t moment, bool *known) {
+  int before[KEYS][2], past[KEYS][2], own[KEYS][2], after[KEYS][2];
+  int64_t changed = 0;
+  char then[60];
+  const long moves = the.moves;
+  const bool quiet = nobody_commits(a);
+  text rows = {0};
+  snprintf(then, sizeof then, "%s(%lld)", table_name(array), (long long)moment);
+  int code = read_cells(a, table_name(array), "", before);
+  if (code == SQLITE_OK) code = read_cells(a, then, "", past);
+  if (code == SQLITE_OK)
+    code = actor_run(a, &rows, "SELECT tessera_revert('db:%s', %lld, '{\"x\":[0,%d]}')", table_name(array),
+                     (long long)moment, KEYS - 1);
+  if (code == SQLITE_OK) code = read_cells(a, table_name(array), " AND written_at IS NULL", own);
+  if (code == SQLITE_OK) code = read_cells(a, table_name(array), "", after);
+  *known = code == SQLITE_OK && quiet && moves == the.moves;
+  if (*known && memcmp(after, past, sizeof after) != 0)
+    fail("%s: a revert to %lld has not brought it back", table_name(array), (long long)moment);
+  for (int i = 0; i < KEYS && code == SQLITE_OK; i++) {
+    if (own[i][1] >= 0 && memcmp(own[i], past[i], sizeof own[i]) != 0)
+      fail("%s, cell %d: a revert to %lld has made it %d of transaction %d, and it was %d of %d", table_name(array), i,
+           (long long)moment, own[i][0], own[i][1], past[i][0], past[i][1]);
+    const bool deleted = before[i][1] >= 0 && past[i][1] < 0 && after[i][1] < 0;
+    if (own[i][1] < 0 && !deleted) continue;
+    changed++;
+    model_add(array, (version){.txn = txn, .key = i, .value = own[i][0], .shows = own[i][1], .deleted = own[i][1] < 0});
+  }
+  if (*known && number_in(&rows) != changed)
+    fail("%s: a revert says that it has changed %lld cells, not %lld", table_name(array), (long long)number_in(&rows),
+         (long long)changed);
+  text_free(&rows);
+  return code;
+}
+
+static void revert(actor *a) {
+  const int array = any_table(a->home);
+  const int64_t moment = model_moment(array);
+  if (!moment || table_is_dense(array) || table_is_inside(array) || moment > machines_clock() / MS) return;
+  const int txn = model_new(a->home);
+  const bool trouble = a->trouble;
+  int code = actor_run(a, NULL, "BEGIN");
+  if (code == SQLITE_OK) code = actor_run(a, NULL, "INSERT INTO o VALUES(%d)", txn);
+  bool known = false;
+  if (code == SQLITE_OK) code = change_back(a, array, txn, moment, &known);
+  if (code == SQLITE_OK)
+    code = actor_run(a, NULL, "INSERT INTO %s(x, a, id) VALUES(%d, 0, %d)", table_name(array), TAG(txn), txn);
+  model_touch(txn, array);
+  conclude(a, txn, code, trouble, code == SQLITE_OK && !known);
 }
 
 /* ---- Looking ----------------------------------------------------------------------------------------------------- */
@@ -284,12 +396,12 @@ static int look_at_all(sqlite3 *db, int home, int64_t time) {
 
 /* All tables in one transaction: array and ordinary tables must agree. */
 static void look(actor *a) {
-  if (run(a, NULL, "BEGIN") != SQLITE_OK) return;
+  if (actor_run(a, NULL, "BEGIN") != SQLITE_OK) return;
   const int code = look_at_all(a->db, a->home, the.steady && one_in(2) ? 0 : END_OF_TIME);
-  judge(a, code, "look", sqlite3_errmsg(a->db));
+  actor_judge(a, code, "look", sqlite3_errmsg(a->db));
   say("actor %d: looks: %d", a->number, code);
-  if (!a->dead && !sqlite3_get_autocommit(a->db)) run(a, NULL, "COMMIT");
-  if (!a->dead && !sqlite3_get_autocommit(a->db)) run(a, NULL, "ROLLBACK");
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) actor_run(a, NULL, "COMMIT");
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) actor_run(a, NULL, "ROLLBACK");
 }
 
 static void look_back(actor *a) {
@@ -298,7 +410,7 @@ static void look_back(actor *a) {
   if (!moment || table_is_dense(array)) return;
   const int code = model_compare(a->db, a->home, array, moment - (int)chance(2), NULL);
   say("actor %d: looks at %s as of %lld: %d", a->number, table_name(array), (long long)moment, code);
-  judge(a, code, "look back", sqlite3_errmsg(a->db));
+  actor_judge(a, code, "look back", sqlite3_errmsg(a->db));
 }
 
 void observe(void) {
@@ -306,10 +418,12 @@ void observe(void) {
   actor *kept = the.current;
   the.current = NULL; /* no fault concerns the observer, and nobody else goes on meanwhile */
   int code = sqlite3_open(":memory:", &db);
-  for (int i = 0; i < the.shared_count && code == SQLITE_OK; i++) {
-    char sql[100];
-    snprintf(sql, sizeof sql, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', threads=1)", i, i);
-    code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+  for (int i = 0; i < ARRAYS_MAX && code == SQLITE_OK; i++) {
+    char sql[160];
+    if (i >= the.shared_count && !follow_has(i)) continue;
+    snprintf(sql, sizeof sql, "CREATE VIRTUAL TABLE %s USING tessera('%s', threads=1)", table_name(i), location(i));
+    if (i == 0 && the.remote) code = sqlite3_exec(db, world_reach, NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = sqlite3_exec(db, sql, NULL, NULL, NULL);
     if (code == SQLITE_OK) code = model_compare(db, -1, i, END_OF_TIME, NULL);
   }
   if (code != SQLITE_OK) fail("an observer: %s", sqlite3_errmsg(db));
@@ -327,15 +441,34 @@ static bool home_in_trouble(int home) {
 
 static void recover(actor *a, int array) {
   model_publishing(a->number, a->home);
-  if (run(a, NULL, "SELECT tessera_recover('db:%s')", table_name(array)) == SQLITE_OK && !home_in_trouble(a->home))
+  if (actor_run(a, NULL, "SELECT tessera_recover('db:%s')", table_name(array)) == SQLITE_OK &&
+      !home_in_trouble(a->home))
     model_published(a->number, array);
 }
 
 static void bookmark(actor *a) {
   const int64_t next = a->next_bookmark + 1;
   a->next_bookmark = next;
-  if (run(a, NULL, "SELECT tessera_set_metadata('db:t0', 'b%d', %lld)", a->number, (long long)next) == SQLITE_OK)
+  if (actor_run(a, NULL, "SELECT tessera_set_metadata('db:t0', 'b%d', %lld)", a->number, (long long)next) == SQLITE_OK)
     a->bookmark = next;
+}
+
+/* Adds or drops an attribute that is this actor's alone. If an earlier try has failed, either may be what there is to do. */
+static void evolve(actor *a) {
+  const bool add = !a->has_attribute;
+  const bool unsure = a->unsure;
+  char *message;
+  a->unsure = true;
+  const int code =
+      add ? actor_try(a, NULL, &message, "SELECT tessera_add_attribute('db:t0', 'e%d INT DEFAULT 7')", a->number)
+          : actor_try(a, NULL, &message, "SELECT tessera_drop_attribute('db:t0', 'e%d')", a->number);
+  const bool done =
+      unsure && message && (add ? code == SQLITE_CONSTRAINT : strstr(message, "there is no attribute") != NULL);
+  const bool refused = message && strstr(message, "ahead of this machine's clock");
+  if (!done && !refused) actor_judge(a, code, "schema evolution", message ? message : "");
+  sqlite3_free(message);
+  if (code == SQLITE_OK || done) a->has_attribute = add;
+  a->unsure = code != SQLITE_OK && !done;
 }
 
 static unsigned choose_deed(bool opened) {
@@ -352,19 +485,26 @@ static void act(actor *a, bool opened) {
   const int array = any_table(a->home);
   const char *name = table_name(array);
   const unsigned deed = choose_deed(opened);
-  a->delicate = deed >= CONSOLIDATE && deed <= BOOKMARK;
+  a->delicate = deed >= CONSOLIDATE && deed <= SYNC;
+  the.moves += a->delicate;
   switch (deed) {
   case TRANSACTION: transact(a); break;
   case LOOK: look(a); break;
   case LOOK_BACK: look_back(a); break;
-  case CONSOLIDATE: run(a, NULL, "SELECT tessera_consolidate('db:%s')", name); break;
-  case CONSOLIDATE_FILES: run(a, NULL, "SELECT tessera_consolidate('db:%s', '%s')", name, parts[chance(3)]); break;
-  case VACUUM: run(a, NULL, "SELECT tessera_vacuum('db:%s')", name); break;
+  case CONSOLIDATE: actor_run(a, NULL, "SELECT tessera_consolidate('db:%s')", name); break;
+  case CONSOLIDATE_FILES:
+    actor_run(a, NULL, "SELECT tessera_consolidate('db:%s', '%s')", name, parts[chance(3)]);
+    break;
+  case VACUUM: actor_run(a, NULL, "SELECT tessera_vacuum('db:%s')", name); break;
   case UPKEEP:
-    run(a, NULL, "SELECT tessera_upkeep('db:%s', '{\"fanout\":4,\"grace_s\":%d}')", name, one_in(2) ? 0 : 1);
+    actor_run(a, NULL, "SELECT tessera_upkeep('db:%s', '{\"fanout\":4,\"grace_s\":%d}')", name, one_in(2) ? 0 : 1);
     break;
   case RECOVER: recover(a, array); break;
   case BOOKMARK: bookmark(a); break;
+  case EVOLVE: evolve(a); break;
+  case SYNC: follow_sync(a); break;
+  case FEED: follow_feed(a); break;
+  case REVERT: revert(a); break;
   case REOPEN: close_database(a); break;
   default: actor_sleep(chance(500) * MS);
   }
@@ -392,7 +532,7 @@ static void live(actor *a) {
 
 /* ---- A world ----------------------------------------------------------------------------------------------------- */
 
-static void do_or_fail(sqlite3 *db, const char *format, ...) {
+void world_run(sqlite3 *db, const char *format, ...) {
   va_list arguments;
   char *message = NULL;
   va_start(arguments, format);
@@ -403,26 +543,28 @@ static void do_or_fail(sqlite3 *db, const char *format, ...) {
   sqlite3_free(sql);
 }
 
-static sqlite3 *open_or_fail(int home) {
+sqlite3 *world_open(int home) {
   sqlite3 *db = NULL;
   char path[40];
   snprintf(path, sizeof path, DISK_ROOT "/m%d.db", home);
   if (sqlite3_open(path, &db) != SQLITE_OK) fail("%s does not open: %s", path, sqlite3_errmsg(db));
-  do_or_fail(db, "PRAGMA synchronous=EXTRA");
+  world_run(db, "PRAGMA synchronous=EXTRA");
+  if (the.remote) world_run(db, "%s", world_reach);
   return db;
 }
 
 static void make_tables(int home) {
   static const char *const columns = "x INT DIMENSION(0, 1000000, 16), a INT, id INT";
-  sqlite3 *db = open_or_fail(home);
-  do_or_fail(db, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+  sqlite3 *db = world_open(home);
+  world_run(db, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
   for (int i = 0; i < the.shared_count; i++)
-    if (home) do_or_fail(db, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', threads=1)", i, i);
+    if (home) world_run(db, "CREATE VIRTUAL TABLE t%d USING tessera('%s', threads=1)", i, location(i));
     else
-      do_or_fail(db, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', %s, capacity=8, threads=1%s)", i, i, columns,
-                 one_in(3) ? ", auto_consolidate=4" : "");
-  do_or_fail(db, "CREATE VIRTUAL TABLE d%d USING tessera('/disk/d%d', kind=dense, %s, threads=1)", home, home, columns);
-  do_or_fail(db, "CREATE VIRTUAL TABLE w%d USING tessera(%s, capacity=8, threads=1)", home, columns);
+      world_run(db, "CREATE VIRTUAL TABLE t%d USING tessera('%s', %s, capacity=8, threads=1%s)", i, location(i),
+                columns, one_in(3) ? ", auto_consolidate=4" : "");
+  world_run(db, "CREATE VIRTUAL TABLE d%d USING tessera('%s', kind=dense, %s, threads=1)", home,
+            location(SHARED_MAX + 2 * home), columns);
+  world_run(db, "CREATE VIRTUAL TABLE w%d USING tessera(%s, capacity=8, threads=1)", home, columns);
   sqlite3_close(db);
 }
 
@@ -443,9 +585,15 @@ void world_make(uint64_t seed, long steps) {
   the.kinds = kinds[chance(sizeof kinds / sizeof *kinds)];
   the.fault_odds = 100 + chance(one_in(2) ? 1000 : 8000);
   the.pace = 1000u << chance(6);
+  the.remote = one_in(2) ? 0 : one_in(2) ? ~0u : chance(1u << ARRAYS_MAX);
+  if (the.remote && !one_in(4)) the.kinds |= 1u << (7 + chance(3)) | (one_in(2) ? 7u << 7 : 0);
+  the.latency = 1u << chance(9);
+  the.page_size = one_in(2) ? 1000 : 2 + chance(30);
+  the.server_ahead = the.steady ? 0 : ((int64_t)chance(4000) - 2000) * MS;
   for (int i = 0; i < DEEDS; i++) the.weights[i] = one_in(3) ? 0 : 1 + chance(4);
   the.weights[TRANSACTION] = 5 + chance(20);
   the.weights[LOOK] = 1 + chance(3);
+  if (one_in(2)) the.weights[EVOLVE + chance(4)] += 20; /* what a few do at a time is seldom done at once */
   disk_random_seed(seed);
   sqlite3_test_control(SQLITE_TESTCTRL_PRNG_RESTORE); /* PRNG_RESET leaves bytes of the former sequence */
   disk_now = disk_new();
@@ -459,6 +607,19 @@ void world_make(uint64_t seed, long steps) {
       a->home = i;
       actor_start(a, live);
     }
+}
+
+static void check_attributes(sqlite3 *db) {
+  for (int i = 0; i < the.actor_count; i++) {
+    const actor *a = &the.actors[i];
+    text rows = {0};
+    char sql[200], *message = NULL;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM tessera_schema('db:t0') WHERE name = 'e%d'", i);
+    if (text_query(db, sql, false, &rows, &message) != SQLITE_OK) fail("%s: %s", sql, message);
+    if (!a->unsure && number_in(&rows) != a->has_attribute)
+      fail("the attribute of actor %d is%s there", i, a->has_attribute ? " not" : "");
+    text_free(&rows);
+  }
 }
 
 static void check_bookmarks(sqlite3 *db) {
@@ -477,22 +638,23 @@ static void check_bookmarks(sqlite3 *db) {
 }
 
 static void compare_everything(int home) {
-  sqlite3 *db = open_or_fail(home);
-  do_or_fail(db, "BEGIN");
+  sqlite3 *db = world_open(home);
+  world_run(db, "BEGIN");
   if (look_at_all(db, home, 0) != SQLITE_OK) fail("at the end: %s", sqlite3_errmsg(db));
-  do_or_fail(db, "COMMIT");
+  world_run(db, "COMMIT");
   for (int i = 0; i < ARRAYS_MAX; i++)
     for (int n = 0; n < 8 && table_of(home, i) && !table_is_dense(i); n++) {
       const int64_t moment = model_moment(i);
       if (moment && model_compare(db, home, i, moment, NULL) != SQLITE_OK) fail("at the end: %s", sqlite3_errmsg(db));
     }
   check_bookmarks(db);
+  check_attributes(db);
   sqlite3_close(db);
 }
 
 static void check_everything(int home) {
   text found = {0};
-  sqlite3 *db = open_or_fail(home);
+  sqlite3 *db = world_open(home);
   state_check(db, &found);
   if (found.bytes) fail("the check of database %d: %s", home, found.bytes);
   sqlite3_close(db);
@@ -501,32 +663,32 @@ static void check_everything(int home) {
 /* A marker that was cut off while it was written names no owner, and waits a day for `disown`, which fails if a whole marker is
  * left that is younger. */
 static void disown_incomplete(void) {
-  sqlite3 *db = open_or_fail(0);
+  sqlite3 *db = world_open(0);
   for (int i = 0; i < the.shared_count; i++)
-    do_or_fail(db, "SELECT tessera_recover('/disk/a%d', '{\"disown\":true}')", i);
+    world_run(db, "SELECT tessera_recover('%s', '{\"disown\":true}')", location(i));
   for (int i = 0; i < the.machine_count; i++)
-    do_or_fail(db, "SELECT tessera_recover('/disk/d%d', '{\"disown\":true}')", i);
+    world_run(db, "SELECT tessera_recover('%s', '{\"disown\":true}')", location(SHARED_MAX + 2 * i));
   sqlite3_close(db);
 }
 
 /* Everybody writes, consolidates and vacuums once more. */
 static void go_on(void) {
   for (int i = 0; i < the.machine_count; i++) {
-    sqlite3 *db = open_or_fail(i);
+    sqlite3 *db = world_open(i);
     for (int array = 0; array < ARRAYS_MAX; array++)
       if (table_of(i, array)) {
         const int txn = model_new(i);
-        do_or_fail(db, "BEGIN");
-        do_or_fail(db, "INSERT INTO o VALUES(%d)", txn);
-        do_or_fail(db, "INSERT INTO %s VALUES(%d, 0, %d), (3, 1, %d)", table_name(array), TAG(txn), txn, txn);
-        do_or_fail(db, "COMMIT");
+        world_run(db, "BEGIN");
+        world_run(db, "INSERT INTO o VALUES(%d)", txn);
+        world_run(db, "INSERT INTO %s(x, a, id) VALUES(%d, 0, %d), (3, 1, %d)", table_name(array), TAG(txn), txn, txn);
+        world_run(db, "COMMIT");
         model_touch(txn, array);
         model_order(txn);
-        model_add(array, (version){.txn = txn, .key = 3, .value = 1});
+        model_add(array, (version){.txn = txn, .key = 3, .value = 1, .shows = txn});
         model_settle(txn, COMMITTED);
         model_published_one(txn);
-        do_or_fail(db, "SELECT tessera_consolidate('db:%s')", table_name(array));
-        do_or_fail(db, "SELECT tessera_vacuum('db:%s')", table_name(array));
+        world_run(db, "SELECT tessera_consolidate('db:%s')", table_name(array));
+        world_run(db, "SELECT tessera_vacuum('db:%s')", table_name(array));
       }
     sqlite3_close(db);
   }
@@ -541,11 +703,11 @@ void world_end(void) {
     if (the.machines[i].offset > ahead) ahead = the.machines[i].offset;
   the.now += ahead + 3600000 * MS; /* later than all that was committed by a clock ahead */
   for (int i = 0; i < the.machine_count; i++) {
-    sqlite3 *db = open_or_fail(i);
+    sqlite3 *db = world_open(i);
     model_publishing(0, i);
     for (int array = 0; array < ARRAYS_MAX; array++)
       if (table_of(i, array)) {
-        do_or_fail(db, "SELECT tessera_recover('db:%s')", table_name(array));
+        world_run(db, "SELECT tessera_recover('db:%s')", table_name(array));
         model_published(0, array);
       }
     sqlite3_close(db);
@@ -553,14 +715,21 @@ void world_end(void) {
   disown_incomplete();
   the.now += 86400000 * MS;
   disown_incomplete();
-  if (disk_has(disk_now, ".pending")) fail("a commit is still prepared after everybody has recovered");
+  if (disk_has(disk_now, ".pending") || bucket_has(".pending"))
+    fail("a commit is still prepared after everybody has recovered");
   for (int i = 0; i < the.machine_count; i++) compare_everything(i);
   for (int i = 0; i < the.machine_count; i++) check_everything(i);
-  if (one_in(3)) go_on();
+  follow_to_the_end();
+  if (one_in(3)) {
+    go_on();
+    follow_to_the_end();
+  }
   if (disk_files_open) fail("%d files are still open", disk_files_open);
   trace(disk_digest(disk_now));
+  bucket_end();
   disk_free(disk_now);
   disk_now = NULL;
+  follow_end();
   machines_end();
   model_end();
 }

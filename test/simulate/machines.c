@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#include "world.h"
+#include "follow.h"
 #include "model.h"
+#include "world.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -28,6 +29,9 @@ typedef enum fault_kind {
   DISK_IS_FULL,
   ERROR_AFTERWARDS,
   CLOCK_IS_SET,
+  REQUESTS_FAIL,
+  SERVER_FAILS,
+  MACHINE_IS_CUT_OFF,
   FAULT_KINDS
 } fault_kind;
 
@@ -88,17 +92,17 @@ void actor_start(actor *a, void (*life)(actor *a)) {
 
 void actor_sleep(int64_t nanoseconds) {
   actor *a = the.current;
-  if (!a || a->dead) {
-    the.now += nanoseconds;
-    return;
-  }
+  if (!a) the.now += nanoseconds;
+  else if (a->dead) a->after_death += nanoseconds; /* it lives on in no time that others have */
+  if (!a || a->dead) return;
   a->wake = the.now + nanoseconds;
   leave(a);
 }
 
 void actor_lie(actor *a) {
   a->down = true;
-  a->failing = 0;
+  a->failing = a->failing_requests = 0;
+  a->after_death = 0;
   if (!the.power_is_off && one_in(2)) observe();
   a->wake = the.now + chance(3000) * INT64_C(1000000);
   leave(a);
@@ -139,6 +143,9 @@ static void strike(actor *a) {
   case CLOCK_IS_SET:
     if (!the.steady) set_clock(&the.machines[a->home]);
     break;
+  case REQUESTS_FAIL: a->failing_requests = 1 + (int)chance(one_in(2) ? 3 : 30); break;
+  case SERVER_FAILS: the.outage = the.now + chance(40000) * INT64_C(1000000); break;
+  case MACHINE_IS_CUT_OFF: the.machines[a->home].cut_off = the.now + chance(90000) * INT64_C(1000000); break;
   default:
     a->fault = kind == CALLS_FAIL ? DISK_EIO : kind == DISK_IS_FULL ? DISK_FULL : DISK_LATE;
     a->failing = one_in(2) ? 1 : 1 + (int)chance(kind == ERROR_AFTERWARDS ? 2 : 30);
@@ -158,18 +165,20 @@ static unsigned odds(const actor *a) {
   return n ? n : 1;
 }
 
+/* Before a call or a request: time passes, something may happen, and others may go on. */
+static void step(actor *a, unsigned what) {
+  the.steps++;
+  the.now += the.pace + chance(the.pace);
+  trace((uint64_t)a->number << 8 | what);
+  if (!the.stopping && the.kinds && one_in(odds(a))) strike(a);
+  if (!a->dead && one_in(the.hand_over)) actor_sleep(0);
+}
+
 static int turn(disk_act act, bool late) {
   actor *a = the.current;
   if (!a) return 0;
+  if (!a->dead && !late) step(a, act);
   if (a->dead) return EIO;
-  if (!late) {
-    the.steps++;
-    the.now += the.pace + chance(the.pace);
-    trace((uint64_t)a->number << 8 | act);
-    if (!the.stopping && the.kinds && one_in(odds(a))) strike(a);
-    if (!a->dead && one_in(the.hand_over)) actor_sleep(0);
-    if (a->dead) return EIO;
-  }
   if (a->failing <= 0 || !concerns(a->fault, act, late)) return 0;
   a->failing--;
   a->trouble = true;
@@ -180,6 +189,27 @@ static int turn(disk_act act, bool late) {
   return a->fault == DISK_FULL ? ENOSPC : EIO;
 }
 
+#define REQUEST 64 /* beside the acts of disk.h */
+
+request_fate machines_request(void) {
+  actor *a = the.current;
+  request_fate fate = REQUEST_FINE;
+  if (!a) return fate;
+  if (!a->dead) step(a, REQUEST);
+  if (a->dead) return REQUEST_DEAD;
+  if (the.stopping) return fate;
+  if (the.now < the.machines[a->home].cut_off) fate = one_in(4) ? REQUEST_ANSWER_LOST : REQUEST_LOST;
+  else if (the.now < the.outage) fate = one_in(2) ? REQUEST_BUSY : REQUEST_LOST;
+  else if (a->failing_requests > 0) {
+    a->failing_requests--;
+    fate = 1 + chance(REQUEST_LATE);
+  }
+  if (fate != REQUEST_FINE) a->trouble = true;
+  return fate;
+}
+
+bool machines_dead(void) { return the.current && the.current->dead; }
+
 static void power_comes_back(void) {
   disk *left = disk_crash(disk_now, one_in(3) ? chance(DISK_LOSSES) : DISK_LOSSES + chance(1000000));
   disk_free(disk_now);
@@ -187,6 +217,7 @@ static void power_comes_back(void) {
   the.power_is_off = false;
   the.power_failures++;
   model_power_failed(note_unknown);
+  follow_power_failed();
   say("the power is back");
   observe();
 }
@@ -196,10 +227,14 @@ static void power_comes_back(void) {
 static int64_t clock_now(bool steady) {
   the.now += 200;
   const actor *a = the.current;
-  if (!a || steady || the.steady) return the.now;
+  if (!a) return the.now;
+  const int64_t now = the.now + a->after_death;
+  if (steady || the.steady) return now;
   const machine *m = &the.machines[a->home];
-  return the.now + m->offset + the.now % INT64_C(1000000000000) / 1000000 * m->drift;
+  return now + m->offset + now % INT64_C(1000000000000) / 1000000 * m->drift;
 }
+
+int64_t machines_clock(void) { return clock_now(false); }
 
 static uint64_t written(void) { return (uint64_t)(the.now / 1000000); }
 

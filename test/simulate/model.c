@@ -26,6 +26,9 @@ static int count, room, orders;
 static version *versions[ARRAYS_MAX];
 static int version_counts[ARRAYS_MAX];
 
+/* A copy has the cells of the first array. */
+static int origin(int array) { return array >= COPY(0) ? 0 : array; }
+
 static void *need(void *memory) {
   if (!memory) abort();
   return memory;
@@ -75,7 +78,7 @@ void model_settle(int txn, outcome now) {
 }
 
 void model_published_one(int txn) {
-  for (int i = 0; i < ARRAYS_MAX; i++) all[txn].published[i] = true;
+  for (int i = 0; i < COPY(0); i++) all[txn].published[i] = true;
 }
 
 void model_publishing(int asker, int home) {
@@ -88,6 +91,33 @@ void model_publishing(int asker, int home) {
 void model_published(int asker, int array) {
   for (int i = 1; i < count; i++)
     if (all[i].asked & 1u << asker) all[i].published[array] = true;
+}
+
+void model_syncing(int asker, int array) {
+  for (int i = 1; i < count; i++) {
+    all[i].asked &= ~(1u << asker);
+    if (all[i].outcome == COMMITTED && all[i].touches[array] && all[i].published[array]) all[i].asked |= 1u << asker;
+  }
+}
+
+bool model_is_published(int home, int array) {
+  for (int i = 1; i < count; i++) {
+    const transaction *t = &all[i];
+    const bool ended = t->outcome == ABORTED || (t->outcome == COMMITTED && t->published[array]);
+    if (t->home == home && t->touches[array] && !ended) return false;
+  }
+  return true;
+}
+
+void model_forget(int copy) {
+  for (int i = 1; i < count; i++) {
+    all[i].published[copy] = all[i].seen[copy] = false;
+    all[i].time[copy] = 0;
+  }
+}
+
+void model_published_all(int array) {
+  for (int i = 1; i < count; i++) all[i].published[array] = all[i].outcome == COMMITTED;
 }
 
 void model_fragile(int txn) { all[txn].fragile = true; }
@@ -182,7 +212,7 @@ static void see(int array, int64_t time, const row *rows, int row_count, bool *s
     const row *r = &rows[i];
     if (r->key < TAG(0) || (dense && r->is_null)) continue;
     const int id = r->key - TAG(0);
-    if (id < 1 || id >= count || r->txn != id || !all[id].touches[array])
+    if (id < 1 || id >= count || r->txn != id || !all[id].touches[origin(array)])
       fail("%s has a cell %d that nobody wrote", table_name(array), r->key);
     transaction *t = &all[id];
     if (seen[id]) fail("%s has the cell %d twice", table_name(array), r->key);
@@ -192,6 +222,10 @@ static void see(int array, int64_t time, const row *rows, int row_count, bool *s
     if (t->time[array] && t->time[array] != r->written)
       fail("transaction %d was of %lld in %s, and now is of %lld", id, (long long)t->time[array], table_name(array),
            (long long)r->written);
+    const int64_t first = t->time[origin(array)];
+    if (first && first != r->written)
+      fail("transaction %d was of %lld, and is of %lld in the copy %s", id, (long long)first, (long long)r->written,
+           table_name(array));
     if (time && r->written > time)
       fail("as of %lld, %s shows what was written at %lld", (long long)time, table_name(array), (long long)r->written);
     if (!t->time[array]) take_time(array, id, r->written);
@@ -207,8 +241,8 @@ static void compare_cells(int array, const row *rows, int row_count, const bool 
   const version *last[KEYS][4];
   int n[KEYS] = {0};
   const row *found[KEYS] = {0};
-  for (int i = 0; i < version_counts[array]; i++) {
-    const version *v = &versions[array][i];
+  for (int i = 0; i < version_counts[origin(array)]; i++) {
+    const version *v = &versions[origin(array)][i];
     if (!seen[v->txn]) continue;
     if (n[v->key] && is_later(array, last[v->key][0]->txn, v->txn)) continue;
     if (n[v->key] && is_later(array, v->txn, last[v->key][0]->txn)) n[v->key] = 0;
@@ -225,7 +259,7 @@ static void compare_cells(int array, const row *rows, int row_count, const bool 
     bool fine = !n[key] && !found[key];
     for (int i = 0; i < n[key] && !fine; i++) {
       const version *v = last[key][i];
-      fine = v->deleted ? !found[key] : found[key] && found[key]->txn == v->txn && found[key]->value == v->value;
+      fine = v->deleted ? !found[key] : found[key] && found[key]->txn == v->shows && found[key]->value == v->value;
     }
     if (!fine)
       fail("%s, cell %d: got %d of transaction %d, expected %s %d of transaction %d", table_name(array), key,
@@ -242,7 +276,7 @@ int model_compare(sqlite3 *db, int home, int array, int64_t time, const bool *li
   bool *sure = need(calloc((size_t)began, sizeof *sure));
   for (int i = 1; i < began; i++) {
     const transaction *t = &all[i];
-    sure[i] = t->touches[array] && t->outcome == COMMITTED && (t->home == home || t->published[array]);
+    sure[i] = t->touches[origin(array)] && t->outcome == COMMITTED && (t->home == home || t->published[array]);
     if (time && time != END_OF_TIME) sure[i] = sure[i] && t->time[array] && t->time[array] <= time;
   }
   const int code = read_rows(db, array, time, &rows, &row_count);

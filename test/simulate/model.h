@@ -18,6 +18,7 @@ typedef enum outcome { PENDING, UNKNOWN, COMMITTED, ABORTED } outcome;
 
 typedef struct version {
   int txn, key, value;
+  int shows; /* the transaction whose number the cell has: that of `txn`, unless a revert has brought it back */
   bool deleted;
 } version;
 
@@ -32,6 +33,8 @@ void model_settle(int txn, outcome outcome);
 /* What the database had committed when `asker` called model_publishing is visible to all. */
 void model_publishing(int asker, int home);
 void model_published(int asker, int array);
+/* What everybody sees in an array at model_syncing is in its copy once a sync has succeeded. */
+void model_syncing(int asker, int array);
 void model_published_one(int txn);
 /* A transaction was committed, but nobody was told so by a COMMIT that has synced everything: until the database's next
  * commit that has, the database's journal may come back and undo it. */
@@ -39,6 +42,10 @@ void model_fragile(int txn);
 void model_durable(int home); /* such a commit */
 /* What was visible to others may again be prepared. Calls `again` for each fragile transaction, which is UNKNOWN again. */
 void model_power_failed(void (*again)(int home, int txn));
+void model_forget(int copy); /* it begins anew */
+bool model_is_published(int home, int array); /* whether others see all that the database has committed to an array */
+/* Everybody has to see all that is committed, after all have recovered. */
+void model_published_all(int array);
 int64_t model_moment(int array); /* the time of some commit, or 0 */
 
 /* Reads a table as of a time and compares it with what it must have. `listed`: by transaction, whether the same state of the

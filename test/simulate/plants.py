@@ -55,9 +55,37 @@ PLANTS = [
      "  if (rc >= 0 && durable && !PLANT) rc = tsr__store_sync_directory(store, directory, error);\n  tsr__buffer_release(&text);"),
     (14, "recovery does not publish what its database has recorded", "table/journal.c",
      "  if (code == SQLITE_ROW) return TSR_RECOVER_PUBLISH;", "  if (code == SQLITE_ROW && !PLANT) return TSR_RECOVER_PUBLISH;"),
+    (15, "objects are created without a condition", "remote/dialect_s3.c",
+     "  if (!call->put.new_only) return;\n", "  if (!call->put.new_only || PLANT) return;\n"),
+    (16, "an object whose answer was lost counts as somebody else's", "remote/bucket_request.c",
+     "  if (verdict != TSR_BUCKET_FAILED) return verdict;\n  if (call->kind == TSR_BUCKET_PUT",
+     "  if (verdict != TSR_BUCKET_FAILED || PLANT) return verdict;\n  if (call->kind == TSR_BUCKET_PUT"),
+    (17, "writers in a bucket take no turns", "log/commit_queue.c",
+     "  if (!log->store->commits_in_turns) return TSR_OK;\n  tsr_turn *t", "  if (!log->store->commits_in_turns || PLANT) return TSR_OK;\n  tsr_turn *t"),
+    (19, "a sync publishes before it copies", "maintain/sync.c",
+     "  TSR_TRY(copy_fragments(s, p));\n",
+     "  if (PLANT) TSR_TRY(make_directory(p->to.array.store, TSR_DIR_COMMITS, s->error));\n"
+     "  if (PLANT) TSR_TRY(publish_commits(s, p));\n  TSR_TRY(copy_fragments(s, p));\n",
+     "  TSR_TRY(publish_commits(s, p));\n  TSR_TRY(finish_vacuums(s, p));", "  if (!PLANT) TSR_TRY(publish_commits(s, p));\n  TSR_TRY(finish_vacuums(s, p));"),
+    (20, "a sync keeps no record of what it copies", "maintain/sync.c",
+     "  if (!own[0]->size && !own[1]->size) return TSR_OK;\n", "  if (PLANT || (!own[0]->size && !own[1]->size)) return TSR_OK;\n",
+     "&p->from.metadata, vacuums,", "(PLANT && sync_list(p->from.array.store, TSR_DIR_META, &again, s->error) >= 0 ? &again : &p->from.metadata), vacuums,",
+     "  for (int vacuums = 0; vacuums < 2; vacuums++)\n", "  tsr_listing again = {0};\n  for (int vacuums = 0; vacuums < 2; vacuums++)\n"),
+    (18, "a feed goes by the time of its token", "array/seen.c",
+     "  if (changed->seen) return find_unseen(&s, gone);\n",
+     "  if (changed->seen && PLANT) {\n    find_since(&s, changed->seen->time + 1);\n    return TSR_OK;\n  }\n  if (changed->seen) return find_unseen(&s, gone);\n"),
+    (21, "a revert leaves what was written since", "write/revert.c",
+     "    return tsr_writer_remove(r->writer, r->now.rowid, r->cell, 0, error);", "    return PLANT ? TSR_OK : tsr_writer_remove(r->writer, r->now.rowid, r->cell, 0, error);"),
+    (22, "a schema is published though another one was first", "define/evolve.c",
+     "  if (claimed && (rc = is_newest(array, base, &one)) == 0) rc", "  if (claimed && !PLANT && (rc = is_newest(array, base, &one)) == 0) rc",
+     "  else if (rc > 0) rc = rename_staged(array->store, staged, name, &one);", "  else if (rc > 0 || (PLANT && claimed)) rc = rename_staged(array->store, staged, name, &one);"),
+    (23, "COMMIT goes on when the record cannot be read", "table/journal.c",
+     "  if (code != SQLITE_ROW) return code; /* SQLite", "  if (code != SQLITE_ROW && PLANT) return tsx_config_find(db, table->schema_name, \"id\", table->commit.id, name);\n  if (code != SQLITE_ROW) return code; /* SQLite"),
+    (24, "a schema gets a time before its predecessor's", "define/evolve.c",
+     "  if (time <= old.end) return fail_ahead(", "  if (!PLANT && time <= old.end) return fail_ahead("),
 ]
 
-QUICK = {1, 4, 6, 7, 10, 11, 13, 14}  # found within some tens of worlds
+QUICK = {1, 4, 6, 7, 10, 11, 13, 14, 15, 19, 21}  # found within some tens of worlds
 SELDOM = {3, 8, 9, 12}  # may need thousands of worlds; tried only by name. fault/crashes and fault/sequels find them
 
 

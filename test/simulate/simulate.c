@@ -23,7 +23,7 @@ world the;
 extern int simulate_plant;
 int simulate_plant; /* the fault of plants.py that the program has, which the environment chooses; 0: none */
 static bool verbose;
-static long commits, deaths, power_failures, faults, checks, steps;
+static long commits, deaths, power_failures, faults, checks, steps, requests;
 
 unsigned chance(unsigned below) {
   the.random = the.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -74,7 +74,8 @@ static uint64_t simulate(uint64_t seed, long most) {
   power_failures += the.power_failures;
   faults += the.faults;
   checks += the.checks;
-  steps += the.steps;
+  steps += the.steps - the.requests;
+  requests += the.requests;
   return the.trace;
 }
 
@@ -102,7 +103,7 @@ int main(int argc, char **argv) {
   sqlite3_randomness(1, &(char){0});
   sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SAVE);
   simulate(0, 0); /* what is done once in a process takes random bytes, too */
-  commits = deaths = power_failures = faults = checks = steps = 0;
+  commits = deaths = power_failures = faults = checks = steps = requests = 0;
   uint64_t seed = first;
   for (; count ? seed < first + count : now() < end; seed++) {
     const uint64_t hash = simulate(seed, STEPS);
@@ -111,9 +112,10 @@ int main(int argc, char **argv) {
   }
   sqlite3_reset_auto_extension();
   const double passed = now() - began;
-  printf("%llu worlds, %ld commits, %ld checks, %ld calls of the disk, %ld faults, %ld deaths, %ld power failures: "
+  printf("%llu worlds, %ld commits, %ld checks, %ld calls of the disk, %ld requests, %ld faults, %ld deaths, %ld power "
+         "failures: "
          "%.1f s, %.0f commits a second\n",
-         (unsigned long long)(seed - first), commits, checks, steps, faults, deaths, power_failures, passed,
+         (unsigned long long)(seed - first), commits, checks, steps, requests, faults, deaths, power_failures, passed,
          (double)commits / passed);
   return 0;
 }

@@ -1,0 +1,106 @@
+/* beside.c: while one connection runs a statement on the disk in memory, another one does something, at each call of the
+ * disk in turn (disk.h). Afterwards all must be as if the one had come after the other. With the environment variable
+ * SAMPLE=n, at one call in n.
+ */
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "disk.h"
+
+int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
+
+static sqlite3 *one, *other;
+static const char *beside; /* what the other connection does */
+static long calls, at; /* it does so at call `at` */
+static bool inside;
+static int64_t now;
+
+static void run(sqlite3 *db, const char *sql) {
+  char *message = NULL;
+  if (sqlite3_exec(db, sql, NULL, NULL, &message) == SQLITE_OK) return;
+  printf("%s at call %ld: %s: %s\n", beside, at, sql, message);
+  exit(1);
+}
+
+static int turn(disk_act act, bool late) {
+  (void)act;
+  if (late || inside || ++calls != at) return 0;
+  inside = true;
+  run(other, beside);
+  inside = false;
+  return 0;
+}
+
+static void pass(int64_t nanoseconds) { now += nanoseconds; }
+static int64_t read_clock(bool steady) {
+  (void)steady;
+  return now += 200;
+}
+static uint64_t written(void) { return (uint64_t)(now / 1000000); }
+
+static void begin(void) {
+  disk_free(disk_now);
+  disk_now = disk_new();
+  disk_random_seed(1);
+  now = INT64_C(1700000000000000000);
+  calls = 0;
+  if (sqlite3_open(":memory:", &one) != SQLITE_OK || sqlite3_open(":memory:", &other) != SQLITE_OK) exit(2);
+  run(one, "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)");
+  run(one, "INSERT INTO t VALUES(1, 1), (2, 2); INSERT INTO t VALUES(3, 3)");
+  run(one, "SELECT tessera_set_metadata('/disk/t', 'k', 1); SELECT tessera_set_metadata('/disk/t', 'k', 2)");
+}
+
+static void end(void) {
+  sqlite3_close(one);
+  sqlite3_close(other);
+}
+
+/* A sync of an array, once its copy is there or before, while another process changes or maintains the array. Whatever it
+ * does, this sync succeeds, and the next one, which comes after maintenance, leaves the copy as the array is. */
+static void sync_beside(const char *what, bool first) {
+  static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
+  const char *share = getenv("SAMPLE");
+  const int step = share && atoi(share) > 1 ? atoi(share) : 1;
+  beside = what;
+  for (at = 1; calls + 1 >= at; at += step) {
+    long kept = at;
+    at = 0;
+    begin();
+    if (!first) run(one, sync);
+    run(one, "INSERT INTO t VALUES(5, 5); SELECT tessera_set_metadata('/disk/t', 'k', 3)");
+    at = kept;
+    calls = 0;
+    run(one, sync);
+    kept = calls;
+    run(other, "SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_consolidate('/disk/t')");
+    run(other, "SELECT tessera_vacuum('/disk/t')");
+    run(one, sync);
+    run(one, "CREATE VIRTUAL TABLE temp.c USING tessera('/disk/c'); CREATE TEMP TABLE bad(x CHECK(x))");
+    run(one, "INSERT INTO bad SELECT group_concat(x || ' ' || a) = (SELECT group_concat(x || ' ' || a) FROM t) FROM c");
+    run(one, "INSERT INTO bad SELECT value = (SELECT value FROM tessera_metadata('/disk/t')) FROM "
+             "tessera_metadata('/disk/c')");
+    run(one, "INSERT INTO bad SELECT severity = 'note' FROM tessera_check('/disk/c')");
+    end();
+    calls = kept;
+  }
+  if (at < 50) exit(2); /* a sync takes more calls than that */
+}
+
+int main(void) {
+  static disk_machines machines = {.turn = turn, .sleep = pass, .clock = read_clock, .written = written};
+  sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+  if (disk_vfs_register() != SQLITE_OK) return 2;
+  sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
+  disk_machines_now = &machines;
+  for (int first = 0; first < 2; first++) {
+    sync_beside("SELECT tessera_set_metadata('/disk/t', 'k', 4)", first);
+    sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')", first);
+    sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')", first);
+  }
+  disk_free(disk_now);
+  sqlite3_reset_auto_extension();
+  return 0;
+}
