@@ -1124,7 +1124,8 @@ static int find_kinds(syncing *s, bool *empty) {
     TSR_TRY(tsr__path_open(s->environment, "array", s->paths[i], &path, &store, s->error));
     int rc = tsr__object_kind(store, "", &kinds[i], s->error);
     if (rc >= 0 && i == 0 && kinds[0] != TSR_OBJECT_ARRAY)
-      rc = tsr__fail(s->error, TSR_NOT_FOUND, "array not found: %s", store->name);
+      rc = tsr__fail(s->error, TSR_NOT_FOUND, "array not found: %s%s", store->name,
+                     kinds[0] == TSR_OBJECT_GROUP ? ": it is a group, not an array" : "");
     tsr__store_close(store);
     tsr__free(path);
     TSR_TRY(rc);

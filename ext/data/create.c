@@ -308,7 +308,7 @@ void tsx_create_as(sqlite3_context *context, int count, sqlite3_value **values) 
   tsr_error error = {0};
   tsx_connection_add_table(call.connection); /* cancellation works only while a table is counted */
   const int code = create_call(&call, context, count, values, &error);
-  tsx_ingest_end(&call);
+  tsx_ingest_end(&call, code, &error);
   tsx_connection_remove_table(call.connection);
   tsx_function_end(context, "tessera_create_as", code, &error);
 }
@@ -695,7 +695,7 @@ void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values)
   if (c.file) (void)fclose(c.file);
   sqlite3_free(c.null);
   sqlite3_free(c.guesses);
-  tsx_ingest_end(&c.call);
+  tsx_ingest_end(&c.call, code, &error);
   tsx_connection_remove_table(c.call.connection);
   tsx_function_end(context, "tessera_create_csv", code, &error);
 }

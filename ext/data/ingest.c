@@ -635,7 +635,16 @@ int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error
   return TSR_OK;
 }
 
-void tsx_ingest_end(tsx_ingest_call *call) {
+/* Adds to an error about appended rows for which the array has no room what would have left it. */
+static void ingest_hint_room(const tsx_ingest_call *call, int code, tsr_error *error) {
+  const size_t size = strlen(error->message);
+  if (code == TSR_RANGE && call->array.append && strstr(error->message, " is outside the domain, "))
+    sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
+                     "; a domain stays as it was made: the options grow and domains leave room");
+}
+
+void tsx_ingest_end(tsx_ingest_call *call, int code, tsr_error *error) {
+  ingest_hint_room(call, code, error);
   tsr_ingest_close(call->ingest);
   ingest_labels_close(call);
   tsx_target_close(&call->array.target);

@@ -89,7 +89,9 @@ int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64
 
 /* Makes the array, or appends to it, and sets the function's result. */
 int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error *error);
-void tsx_ingest_end(tsx_ingest_call *call);
+
+/* Releases what the call has. `code`: how it ended; *error may get a hint. */
+void tsx_ingest_end(tsx_ingest_call *call, int code, tsr_error *error);
 
 /* Makes a column the label of a new dimension, whose name no column may have. */
 int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const char *dimension, tsr_error *error);

@@ -1065,7 +1065,7 @@ void tsx_create_stream(sqlite3_context *context, int count, sqlite3_value **valu
   tsr_error error = {0};
   tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
   const int code = stream_call_make(&c, context, count, values, &error);
-  tsx_ingest_end(&c.call);
+  tsx_ingest_end(&c.call, code, &error);
   if (c.schema.release) c.schema.release(&c.schema);
   if (c.stream.release) c.stream.release(&c.stream);
   tsx_connection_remove_table(c.call.connection);

@@ -51,11 +51,12 @@ static bool suit_is_instant(const tsx_query *query, const tsx_expr *tree) {
   return column && column->form == TSX_DATETIME;
 }
 
-/* Returns true if a constant may be a number that is no literal. */
+/* Returns true if a constant may be a number that is no literal: SQLite computes 2000 COLLATE BINARY, too. */
 static bool suit_may_count(const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate) return false;
   if (tree->kind == TSX_EXPR_CAST) return !tsx_type_has(tree->name, "CHAR") && !tsx_type_has(tree->name, "TEXT");
+  if (tree->kind == TSX_EXPR_LITERAL) return tree->collated && *tree->begin != '\'';
   return tree->kind == TSX_EXPR_UNARY || tree->kind == TSX_EXPR_BINARY;
 }
 

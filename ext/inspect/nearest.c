@@ -184,6 +184,10 @@ static int answer(sqlite3_context *context, const nearest_label *label, int coun
   int code = read_side(count > 3 ? values[3] : NULL, &side, error);
   if (code < 0 || sqlite3_value_type(values[2]) == SQLITE_NULL) return code;
   code = (texts ? find_nearest_text : find_placed)(label, values[2], side, &found, error);
+  if (code == TSR_MISMATCH) {
+    const tsr_error inner = *error;
+    tsx_fail(error, code, "label '%.100s': %s", (const char *)sqlite3_value_text(values[1]), inner.message);
+  }
   if (code > 0) code = is_within(label, found.whole + found.part, count > 4 ? values[4] : NULL, error);
   if (code > 0) tsx_value_result(context, label->dimension, 1, found.coordinate, tsr_datatype_size(label->dimension));
   return code;

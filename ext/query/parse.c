@@ -561,6 +561,7 @@ static tsx_expr *parse_unary(query_parser *p) {
     parse_advance(p);
     if (!at(p, "BINARY")) return parse_refuse(p, begin, p->token.text + p->token.size, "COLLATE");
     parse_advance(p); /* BINARY is how all texts are compared */
+    tree->collated = true;
     if (tree->kind != TSX_EXPR_LITERAL) tree->end = p->last_end; /* GROUP BY 1 COLLATE BINARY: the first item */
   }
   if (tree && at(p, "->")) return parse_refuse(p, begin, p->token.text + 2, "JSON");

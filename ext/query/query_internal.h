@@ -90,6 +90,7 @@ typedef struct tsx_expr {
   char *name, *table; /* of columns as written, of functions in lower case */
   struct tsx_expr **operands;
   uint32_t count;
+  bool collated; /* COLLATE BINARY follows */
   struct tsx_expr *base; /* CASE */
   tsx_call call; /* FUNCTION, AGGREGATE, WINDOW */
   tsx_over *over; /* WINDOW */

@@ -364,7 +364,7 @@ static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_fie
     const char *text = quoted ? (const char *)sqlite3_value_text(given.value[i]) : given.json[i];
     tsr_error inner = {0};
     code = text ? tsx_given_place(field->datatype, text, quoted, &places[i], &inner) : tsx_out_of_memory(&inner);
-    if (code < 0) tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
+    if (code < 0) tsx_fail(error, code, "label '%s': %s", name, inner.message);
   }
   if (code < 0) return code;
   *nothing = !places[0].has_high || !places[1].has_low;
@@ -373,7 +373,7 @@ static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_fie
   if (*nothing || !bound->low_given || !bound->high_given) return TSR_OK;
   *nothing = slice_compare(field->datatype, ends->low, ends->high) > 0;
   if (places[0].has_low && places[1].has_high && slice_compare(field->datatype, places[0].low, places[1].high) > 0)
-    return tsx_fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end", name);
+    return tsx_fail(error, TSR_RANGE, "label '%s': its low end is above its high end", name);
   return TSR_OK;
 }
 

@@ -320,6 +320,8 @@ def changes(db):
     same(pa.table(tessera.changes(db, "db:weather", first, columns=["temp"], where="day < 3 AND change = 'update'"))["new_temp"].to_pylist(), [9], "columns and where")
     same(pa.table(tessera.changes(db, "main.weather", datetime.datetime.fromtimestamp(first / 1000 - 1, datetime.timezone.utc), first))["change"].to_pylist(), ["insert"] * 3, "a datetime")
     same(pa.table(tessera.changes(db, "weather", first - 1, None, "every")).num_rows, 6, "every")
+    changed, every = tessera.changes(db, "weather", first), tessera.rows(db, "SELECT day FROM weather")
+    same((list(changed.df().columns), sorted(changed.pl()["day"].to_list()), changed.arrow().num_rows, len(every.df())), (names, [1, 2, 3], 3, 2), "as results of sql()")
     feed = pa.table(tessera.changes(db, "weather", token)).sort_by("day")
     same((feed["change"].to_pylist(), feed["new_temp"].to_pylist()), (["write", "delete", "write"], [9, None, 3.5]), "a feed")
     db.execute("UPDATE weather SET temp = 0 WHERE day = 1")

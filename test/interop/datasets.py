@@ -128,6 +128,13 @@ def test_parts():
     same(sum(pa.table(part).num_rows for part in a.sel(lat=(1.0, 8.0)).partitions(2)), 150, "parts of a range of labels")
     days = tessera.create("parts-days", {"day": np.arange("2024-01-01", "2024-03-01", dtype="datetime64[h]"), "v": np.arange(1440.0)}, dimensions=["day"], kind="sparse")
     same(pa.table(days.sel(day=("2024-01-10", None)).sel(day=(None, np.datetime64("2024-01-10T05"))).sel(day=("2024-01-10 02:00", "2024-02"))).num_rows, 4, "instants")
+    for array, given, says in ((a, {"lat": "x"}, "label 'lat': 'x' is not a valid FLOAT64"), (a, {"lat": ("x", None)}, "label 'lat': 'x' is not a valid FLOAT64"), (a, {"x": "x"}, "dimension 'x': 'x' is not a valid INT64"),
+                               (days, {"day": "x"}, "dimension 'day': 'x' is not a valid DATETIME_SEC"), (days, {"day": ("2024-01-01", "2024-13-01")}, "the month is not 01 to 12"), (days, {"day": ["2024-01-01", "noon"]}, "dimension 'day': 'noon'")):
+        part = array.sel(**given)
+        for read in (lambda: len(part), lambda: part.mean("v" if array is days else None), lambda: tessera.sql("SELECT count(*) FROM part", part=part).fetchall(), lambda: pa.table(part)):
+            fails(tessera.Mismatch, says, read)
+    fails(tessera.Mismatch, "label 'lat': 'x' is not a valid FLOAT64", lambda: a.sel(lat=["x"]))
+    same((len(days.sel(day=["2024-01-10", "2024-01-10T05:00"])), len(days.sel(day="1999-01-01")), len(a.sel(lat="3"))), (2, 0, 10), "texts that are coordinates")
     for reversed_ in (("2024-02", "2024-01-10"), ("2024-01-15", "2024-01"), (np.datetime64("2024-02"), np.datetime64("2024-01"))):
         fails(tessera.Range, "its low end is above its high end", lambda: days.sel(day=("2024-01-01", None)).sel(day=reversed_))
         part = days.sel(day=("2024-01-01", None)).sel(day=slice(*reversed_))

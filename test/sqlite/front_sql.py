@@ -344,12 +344,12 @@ def test_datetimes_beside_numbers():
     db.query("CREATE VIRTUAL TABLE log USING tessera(x INT32 DIMENSION, at DATETIME_DAY, y DATETIME_YEAR NOT NULL)")
     db.query("INSERT INTO log VALUES(1, '2024-01-01', '2024'), (2, '1999-01-02', '1999'), (3, NULL, '2024')")
     for column in ("at", "y"):
-        for term in ("CAST(7 AS INTEGER) BETWEEN {} AND 9", "'2024' BETWEEN {} AND {}", "CAST(3000 AS NUMERIC) BETWEEN 9 AND {}", "{} BETWEEN 7 AND CAST(9 AS REAL)", "CAST(7 AS INTEGER) < {}", "+2000 < {}", "1 + 1 BETWEEN {} AND x", "{} IN (CAST(2024 AS INTEGER), '1999')", "CASE {} WHEN CAST(2024 AS REAL) THEN 1 END"):
+        for term in ("CAST(7 AS INTEGER) BETWEEN {} AND 9", "'2024' BETWEEN {} AND {}", "CAST(3000 AS NUMERIC) BETWEEN 9 AND {}", "{} BETWEEN 7 AND CAST(9 AS REAL)", "CAST(7 AS INTEGER) < {}", "+2000 < {}", "1 + 1 BETWEEN {} AND x", "{} IN (CAST(2024 AS INTEGER), '1999')", "2000 COLLATE BINARY < {}", "{} >= (20.5) COLLATE BINARY", "CASE {} WHEN CAST(2024 AS REAL) THEN 1 END"):
             term = term.replace("{}", column)
             for text in (f"SELECT x, {term}, count(*) FROM log GROUP BY 1, 2", f"SELECT count(*), sum(x) FROM log WHERE {term}", f"SELECT count(*) FILTER (WHERE {term}) FROM log"):
                 same(explain(db, text)[0][2], "a datetime is compared with a number, or is an end of BETWEEN", text)
                 same_rows(db, text)
-        for term in ("{} BETWEEN '1999' AND 2025", "{} > date('2000-01-01')", "{} < CAST('2024' AS TEXT)", "{} = '20' || '24'", "2000 < {}"):
+        for term in ("{} BETWEEN '1999' AND 2025", "{} > date('2000-01-01')", "{} < CAST('2024' AS TEXT)", "{} = '20' || '24'", "2000 < {}", "'2000' COLLATE BINARY < {}"):
             text = f"SELECT sum(x), count(*) FILTER (WHERE {term.replace('{}', column)}) FROM log"
             same(explain(db, text)[0][1], "columns", text)
             same_rows(db, text)

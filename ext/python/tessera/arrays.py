@@ -424,8 +424,25 @@ class Stream:
             functions.request(stream, _pointer(requested_schema, _SCHEMA))
         return made
 
+    def df(self) -> Any:
+        """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
+        from .results import to_pandas
+        return to_pandas(self)
+
+    def pl(self) -> Any:
+        """The rows as a DataFrame of polars."""
+        from .results import library
+        return library("polars").DataFrame(self)
+
+    def arrow(self) -> Any:
+        """The rows as a Table of pyarrow."""
+        from .results import library
+        return library("pyarrow").table(self)
+
 
 class _Rows(Stream):
+    """The rows of a SELECT that runs once, for all of its streams."""
+
     def __init__(self, connection, select, options, values=()):
         self._functions = _functions(connection)   # the rows outlive the connection, once the SELECT has run
         with plain_errors(None):
@@ -534,12 +551,24 @@ class Array(Stream):
                 raise Error(self._lacks(what, name, *roles))
 
     def check_coordinates(self):
-        """Raises an error if sel() got a text for a dimension of numbers: SQLite would compare them, and find nothing."""
-        texts = [(name, end) for name, ends in self._box.items() for end in _ends(ends) if _is_word(end)]
-        types = dict(self._about("name, datatype", "tessera_schema", "role = 'dimension'")) if texts else {}
+        """Raises an error if sel() got a text that a dimension or label cannot have, where it has no texts: SQLite would compare them, and find nothing."""
+        texts = [(name, end) for name, ends in self._box.items() for end in _ends(ends) if isinstance(end, str)]
+        types = {name: about for name, *about in self._about("name, role, datatype", "tessera_schema", "role <> 'attribute'")} if texts else {}
         for name, text in texts:
-            if _NUMBERS.match(types.get(name, "")):
-                raise Mismatch(f"array {self.path}: dimension {name!r}: {text!r} is not a valid {types[name]}")
+            role, datatype = types.get(name, ("", ""))
+            if _NUMBERS.match(datatype) and _is_word(text):
+                raise Mismatch(f"array {self.path}: {role} {name!r}: {text!r} is not a valid {datatype}")
+            if datatype.startswith(("DATETIME_", "TIME_")):
+                try:
+                    Array(self._connection, self.path, {name: text}, {part: time for part, time in self._options.items() if part in ("as_of", "since")}, self._state)._check_box()
+                except Mismatch as e:
+                    raise Mismatch(f"array {self.path}: {str(e).partition(': ')[2] or e}") from e
+                except Range:
+                    pass   # nothing is there
+
+    def _check_box(self):
+        functions = _functions(self.connection)
+        functions.free_stream(functions.take_new(self._rows("SELECT tessera_stream(?, ?, ?)", self.path, _json(self._box), _json(self._times()))[0][0].encode()))
 
     @contextlib.contextmanager
     def _checking(self):
@@ -1142,9 +1171,8 @@ class Array(Stream):
         return self._aggregate("median", attribute, by)
 
     def to_pandas(self) -> Any:
-        """The cells as a DataFrame, with the coordinates as columns. Times are timedelta64, since they may be longer than a day."""
-        from .results import to_pandas
-        return to_pandas(self)
+        """The cells as a DataFrame of pandas, with the coordinates as columns: what df() returns."""
+        return self.df()
 
     def __repr__(self):
         from .cards import card

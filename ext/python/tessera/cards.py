@@ -8,8 +8,9 @@ __all__ = ["card", "html_card"]
 
 
 def _about(array):
-    """Returns what the card says: a title, lines of facts, and a table of fields."""
-    kind, cells, size, fragments = array._about("kind, cells, bytes, fragments", "tessera_array")[0]
+    """Returns what the card says: a title, lines of facts, and a table of fields. The number of cells is that of the fragments, which later commits may have
+    overwritten or deleted: only len() counts."""
+    kind, cells, size, fragments, once = array._about("kind, cells, bytes, fragments, fragments <= 1 AND first_write IS last_write", "tessera_array")[0]
     fields = array._about("role, name, datatype, domain, tile, nullable, filters", "tessera_schema")
     bounds = array.bounds
     rows = []
@@ -25,7 +26,7 @@ def _about(array):
             rows.append((role, name, datatype, f"of {json.loads(domain)}"))
         else:
             rows.append((role, name, datatype, ", ".join(filter(None, ("may be NULL" if nullable else "", filters)))))
-    facts = [f"{kind}", f"{cells:,} cells" if cells is not None else "", _size(size), f"{fragments} fragment{'s' if fragments != 1 else ''}"]
+    facts = [f"{kind}", f"{'' if once else 'at most '}{cells:,} cells" if cells is not None else "", _size(size), f"{fragments} fragment{'s' if fragments != 1 else ''}"]
     return ", ".join(filter(None, facts)), rows
 
 

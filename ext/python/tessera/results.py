@@ -256,10 +256,6 @@ class Result(Stream):
             self._arrow = made
         return self._arrow._stream()
 
-    def arrow(self) -> Any:
-        """A pyarrow.Table."""
-        return _library("pyarrow").table(self)
-
     def df(self) -> Any:
         """A DataFrame of pandas. Without pyarrow it is made from rows, which takes longer."""
         try:
@@ -269,10 +265,6 @@ class Result(Stream):
                 raise
             import pandas
             return pandas.DataFrame.from_records(self.fetchall(), columns=self.columns)
-
-    def pl(self) -> Any:
-        """A DataFrame of polars."""
-        return _library("polars").DataFrame(self)
 
     def numpy(self, column: str | None = None) -> Any:
         """The values of a column as an ndarray. Without a name, those of the only column, or a dict of all."""
@@ -323,7 +315,7 @@ def _shown(value, width=80):
     return text if len(text) <= width else text[:width - 3] + "..."
 
 
-def _library(name):
+def library(name):
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
@@ -333,7 +325,7 @@ def _library(name):
 def to_pandas(stream, gaps=False):
     """A DataFrame of whatever has Arrow streams. gaps: integers and booleans with gaps are of pandas' nullable types, else only those that would be rounded."""
     import pandas
-    pyarrow = _library("pyarrow")   # for pandas, too
+    pyarrow = library("pyarrow")   # for pandas, too
     schema, reader = None, pyarrow.RecordBatchReader.from_stream(stream)
     times = {field.name: pyarrow.duration(field.type.unit) for field in reader.schema if pyarrow.types.is_time(field.type)}   # which may be longer than a day
     if times:
