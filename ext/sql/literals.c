@@ -39,11 +39,12 @@ static const char *infinity_as_number(const char *text) {
 
 static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   double d;
-  float f;
+  float f = 0;
+  const bool wide = tsr_datatype_size(datatype) == 8;
   text = infinity_as_number(text);
-  if (!looks_like_number(text) || !tsr_real_parse(text, strlen(text), &d, &f))
+  if (!looks_like_number(text) || !tsr_real_parse(text, strlen(text), &d, wide ? NULL : &f))
     return fail_mismatch(datatype, text, error);
-  if (tsr_datatype_size(datatype) == 8) {
+  if (wide) {
     memcpy(value, &d, 8);
     return TSR_OK;
   }
@@ -203,12 +204,23 @@ static bool place_instant(tsr_datatype datatype, const char *text, tsx_place *pl
   return true;
 }
 
+/* Returns true if the text is a number between two integers. */
+static bool has_fraction(const char *text, double *number) {
+  return text[strspn(text, "+-0123456789")] && parse_float(TSR_FLOAT64, text, number, NULL) == TSR_OK &&
+         *number != floor(*number);
+}
+
 int tsx_given_place(tsr_datatype datatype, const char *text, bool quoted, tsx_place *place, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(datatype);
   const bool is_time = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+  const bool of_integers = kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || (is_time && !quoted);
   tsr_error why = {0};
   double number;
   *place = (tsx_place){.has_low = true, .has_high = true};
+  if (of_integers && has_fraction(text, &number)) { /* no value of the datatype, which needs no message */
+    place_integer(datatype, number, place);
+    return TSR_OK;
+  }
   int code = tsx_given_parse(datatype, text, quoted, place->low, &why);
   memcpy(place->high, place->low, sizeof place->high);
   if (code == TSR_MISMATCH || code == TSR_RANGE) {
