@@ -5,7 +5,11 @@ usage: dialects.py CLIENT FOLDER azurite | gcs | gcs_memory ... [--few]      # -
 """
 import base64
 import os
+import shutil
+import struct
+import subprocess
 import sys
+import time
 
 from client import Client, made_bytes, md5
 from fault_proxy import FaultProxy
@@ -287,6 +291,44 @@ def test_clocks(s):
         s.proxy.fault("status", kind="GET", status=403, code="AuthenticationFailed", headers={"Date": "Sun, 06 Nov 1994 08:49:37 GMT"}, times=9)
         s.run(*WHOLE, rc="DENIED", says="refused", requests="GET GET") # the second one has that date
         s.scope()
+
+
+def test_set_clocks(s):
+    """The calendar of this machine is hours off, and is set while the client runs: requests are dated as the server wants it, the server's time stays
+    known between two answers, and no wait is stretched or cut."""
+    if sys.platform != "linux" or not shutil.which("cc"):
+        return
+    library, moved = os.path.join(s.server.folder, "clock.so"), os.path.join(s.server.folder, "moved")
+    subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-o", library, os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock.c"), "-ldl"], check=True)
+
+    def move(hours):
+        with open(moved, "wb") as file:
+            file.write(struct.pack("q", hours * 3600 * 10**9))
+
+    move(0)
+    sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    with Client(s.client.program, {"LD_PRELOAD": library, "TESSERA_TEST_CLOCK": moved, "ASAN_OPTIONS": sanitizer}) as other:
+        for hours in (-2, 0, 2):
+            move(hours)
+            other.good("scope", f"{s.scheme}://bucket", *(f"{name}={value}" for name, value in s.options().items()))
+            other.good("open", f"{s.scheme}://bucket")
+            s.proxy.fault("skew", seconds=0, times=999)
+            for later in (0, 3, -3):
+                move(hours + later)
+                other.good(*WHOLE)
+                move(hours - later)
+                now = int(other.ask("now").now) / 1000
+                assert abs(now - time.time()) < 100, (hours, later, now - time.time())
+            s.proxy.clear()
+        move(5)
+        other.good("scope", f"{s.scheme}://bucket", *(f"{name}={value}" for name, value in s.options(stall_ms=60000).items()))
+        s.proxy.fault("stall", kind="GET", ms=60000) # the host ends the wait for an answer that does not come
+        other.good("cancel_after", 300)
+        began = time.monotonic()
+        answer = other.ask(*WHOLE)
+        assert answer.rc == "INTERRUPT" and time.monotonic() - began < 40, (answer.line, time.monotonic() - began)
+        other.good("cancel_after", 0)
+        s.proxy.clear()
 
 
 def main():
