@@ -46,7 +46,9 @@ void follow_sync(actor *a) {
   snprintf(from, sizeof from, "%s", location(0));
   model_syncing(a->number, 0);
   const int code = actor_try(a, NULL, &message, "SELECT tessera_sync('%s', '%s')", from, location(copy));
-  const bool cut_off = message && strstr(message, "is being created there"); /* a first sync is, or was when it died */
+  /* by a first sync that is at work, or has died, or left an empty directory whose making was reported as failed */
+  const bool cut_off =
+      message && (strstr(message, "is being created there") || strstr(message, "something is already there"));
   const bool beaten =
       message && strstr(message, "an array is already there"); /* another process of the machine was first */
   if (!cut_off && !beaten) actor_judge(a, code, "tessera_sync", message ? message : "");
