@@ -36,6 +36,11 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
 /* Tells the system that a new block of the host's will be filled, so that a large one may get huge pages. */
 TSR_API void tsr_memory_advise(void *block, uint64_t size);
 
+/* Returns the hash of bytes and their number, mixed into a seed or into the hash of what precedes them. All its bits are
+ * equally good, so a table may take the lowest. Keys that strangers choose may be crafted to collide, unless the seed
+ * is an address or a random number. */
+TSR_API uint64_t tsr_hash(uint64_t seed, const void *bytes, uint64_t size);
+
 /* ---- Counters and progress --------------------------------------------------------------------------------------- */
 
 /* Adds to rows_returned, for hosts that hand out rows themselves. */

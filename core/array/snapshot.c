@@ -377,11 +377,8 @@ static bool is_cut(const tsr_snapshot *snapshot, const tsr_name *name) {
 static int find_hidden(selection *s, tsr_map *hidden) {
   const tsr_commit_list *vacuums = &s->array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
-    const tsr_commit_file *file;
     if (!in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name)) continue;
-    TSR_TRY(tsr__log_file(&s->array->log, vacuums->items[i].path, &file, s->error));
-    for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], s->error));
+    TSR_TRY(tsr__log_hide_sources(&s->array->log, &vacuums->items[i], hidden, s->error));
   }
   return TSR_OK;
 }

@@ -1,6 +1,8 @@
 /* hash.c: hash indexes grow, shrink and lose items. hash.h explains them; looking up and adding is inline there. */
 #include "base/hash.h"
 
+#include "tessera_host.h"
+
 static void add_all(tsr_hash_index *index, uint64_t count, tsr_hash_of hash_of, const void *argument) {
   for (uint64_t i = 0; i < count; i++) tsr__hash_add(index, hash_of(argument, i), i);
 }
@@ -43,4 +45,9 @@ void tsr__hash_remove(tsr_hash_index *index, uint64_t slot, tsr_hash_of hash_of,
 void tsr__hash_release(tsr_hash_index *index) {
   tsr__free(index->slots);
   *index = (tsr_hash_index){0};
+}
+
+/* One more step: the lowest bits of a tsr__hash_bytes do not depend on the last byte of a word. */
+uint64_t tsr_hash(uint64_t seed, const void *bytes, uint64_t size) {
+  return tsr__hash_mix(tsr__hash_bytes(seed, bytes, size), 0);
 }

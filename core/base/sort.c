@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/error.h"
 #include "base/pool.h"
 
 #define DIGIT_BITS     11u /* of a radix digit */
@@ -97,36 +98,38 @@ void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
 typedef struct sort_parts {
   tsr_pair *pairs, *spare; /* the distributed pairs are in `spare`; sorted parts go to `pairs` */
   uint64_t starts[SORT_DIGITS + 1]; /* part i has the pairs from starts[i] to starts[i + 1] - 1 */
+  tsr_memory *memory; /* whose host is polled; NULL: none */
 } sort_parts;
 
 static int sort_one_part(void *argument, uint64_t index, tsr_error *error) {
   const sort_parts *d = argument;
-  (void)error;
+  if (d->memory) TSR_TRY(tsr__cancelled(d->memory, error));
   const uint64_t first = d->starts[index], count = d->starts[index + 1] - first;
   const tsr_pair *sorted = sort_digits(d->spare + first, d->pairs + first, count);
   if (sorted != d->pairs + first) memcpy(d->pairs + first, sorted, count * sizeof *sorted);
   return TSR_OK;
 }
 
-void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads) {
+int tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads, tsr_memory *memory,
+                         tsr_error *error) {
   if (count < DISTRIBUTE_MIN) {
     tsr__pairs_sort(pairs, spare, count);
-    return;
+    return TSR_OK;
   }
   const uint64_t differ = differing_bits(pairs, count);
-  if (!differ) return;
+  if (!differ) return TSR_OK;
   unsigned digit = 1; /* bits of the digit by which the pairs are distributed */
   while (digit < DIGIT_BITS && count >> digit > PART_PAIRS) digit++;
   const unsigned top = 64 - (unsigned)__builtin_clzll(differ), shift = top > digit ? top - digit : 0;
   const uint64_t parts = UINT64_C(1) << digit;
   uint64_t at[SORT_DIGITS] = {0};
-  sort_parts d = {.pairs = pairs, .spare = spare};
+  sort_parts d = {.pairs = pairs, .spare = spare, .memory = memory};
   for (uint64_t i = 0; i < count; i++) at[pairs[i].key >> shift & (parts - 1)]++;
   counts_to_starts(at, parts);
   memcpy(d.starts, at, parts * sizeof *at);
   d.starts[parts] = count;
   for (uint64_t i = 0; i < count; i++) spare[at[pairs[i].key >> shift & (parts - 1)]++] = pairs[i];
-  (void)tsr__parallel_for(threads, parts, sort_one_part, &d, NULL);
+  return tsr__parallel_for(threads, parts, sort_one_part, &d, error);
 }
 
 /* ---- Ties ------------------------------------------------------------------------------------ */

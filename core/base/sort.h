@@ -5,6 +5,8 @@
 
 #include "tessera.h"
 
+typedef struct tsr_memory tsr_memory;
+
 typedef struct tsr_pair {
   uint64_t key;
   uint32_t cell; /* the index of a cell, or of anything else that is sorted */
@@ -14,8 +16,10 @@ typedef struct tsr_pair {
  * is undefined afterwards. The other sorts take the same arguments. */
 void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
 
-/* Sorts on up to `threads` threads including the calling one. */
-void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads);
+/* Sorts on up to `threads` threads including the calling one. Polls the host of `memory` for cancellation now and then,
+ * unless `memory` is NULL. Returns TSR_OK; or TSR_INTERRUPT: then the pairs are lost. */
+int tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads, tsr_memory *memory,
+                         tsr_error *error);
 
 /* Compares two cells whose keys are equal: < 0, 0 or > 0, as for qsort. `argument` is the one passed to the sort. */
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);

@@ -18,8 +18,9 @@
  * Two kinds of ends are unknown and are treated as open. TileDB accepts NaN as a coordinate, so an end of an MBR may be
  * NaN. Versions 5 to 9 do not store the high end of a string MBR whose low end is '' (docs/errata.md).
  *
- * A query descends depth-first and prunes nodes that do not intersect the spans. Below a node within the spans all
- * leaves are visited without comparing (visit_below).
+ * A walk descends depth-first and prunes nodes whose MBR has nothing that is sought. Below a node that is wholly within
+ * it all leaves are visited without comparing (visit_below). Queries test MBRs against spans; places.c tests them
+ * against many places at once.
  */
 #include "format/rtree.h"
 #include "format/layout.h"
@@ -213,7 +214,8 @@ int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *sch
   return TSR_OK;
 }
 
-static tsr_relation rtree_relate(const tsr_rtree *rtree, const tsr_spans *spans, uint32_t level, uint64_t node) {
+static tsr_relation relate_spans(const void *sought, const tsr_rtree *rtree, uint32_t level, uint64_t node) {
+  const tsr_spans *spans = sought;
   uint64_t at = node * rtree->dimensions * 2;
   const uint64_t *keys = rtree->keys[level] + at;
   tsr_relation all = TSR_INSIDE;
@@ -232,7 +234,7 @@ static tsr_relation rtree_relate(const tsr_rtree *rtree, const tsr_spans *spans,
   return all;
 }
 
-/* Visits all leaves below a node whose MBR is within the spans. */
+/* Visits all leaves below a node whose MBR is within what is sought. */
 static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, tsr_rtree_visitor fn, void *argument,
                        tsr_error *error) {
   uint64_t first = node, past = node + 1;
@@ -244,8 +246,9 @@ static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, ts
   return TSR_OK;
 }
 
-int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
-                     tsr_error *error) {
+/* Inlined, so that a query calls its test directly: many queries test few nodes. */
+static inline __attribute__((always_inline)) int walk(const tsr_rtree *rtree, tsr_rtree_test test, const void *sought,
+                                                      tsr_rtree_visitor fn, void *argument, tsr_error *error) {
   if (rtree->levels == 0) return TSR_OK;
   /* of each level on the way down: the nodes not visited yet */
   uint64_t next[TSR_RTREE_LEVELS], past[TSR_RTREE_LEVELS];
@@ -259,7 +262,7 @@ int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_v
       continue;
     }
     uint64_t node = next[level]++;
-    tsr_relation relation = rtree_relate(rtree, spans, level, node);
+    tsr_relation relation = test(sought, rtree, level, node);
     if (relation == TSR_OUTSIDE) continue;
     if (relation == TSR_INSIDE) {
       TSR_TRY(visit_below(rtree, level, node, fn, argument, error));
@@ -271,6 +274,16 @@ int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_v
       past[level] = TSR_MIN(next[level] + rtree->fanout, rtree->counts[level]);
     }
   }
+}
+
+int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
+                     tsr_error *error) {
+  return walk(rtree, relate_spans, spans, fn, argument, error);
+}
+
+int tsr__rtree_walk(const tsr_rtree *rtree, tsr_rtree_test test, const void *sought, tsr_rtree_visitor fn,
+                    void *argument, tsr_error *error) {
+  return walk(rtree, test, sought, fn, argument, error);
 }
 
 /* ---- Building and encoding --------------------------------------------------------------------------------------- */
@@ -309,6 +322,21 @@ int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, u
   }
   *rtree = made;
   return TSR_OK;
+}
+
+void tsr__rtree_domain(const tsr_rtree *rtree, const tsr_schema *schema, tsr_interval *domain) {
+  for (uint32_t d = 0; d < rtree->dimensions; d++) {
+    const uint64_t *keys = rtree->keys[0] + 2 * d;
+    if (!rtree_is_text(schema, d)) {
+      tsr__key_value(schema->fields[d].datatype, keys[0], domain[d].low);
+      tsr__key_value(schema->fields[d].datatype, keys[1], domain[d].high);
+      continue;
+    }
+    domain[d].low_text = rtree->text + keys[0];
+    domain[d].high_text = rtree->text + keys[1];
+    domain[d].low_size = rtree->sizes[0][2 * d];
+    domain[d].high_size = rtree->sizes[0][2 * d + 1];
+  }
 }
 
 static int encode_range(const tsr_rtree *rtree, const tsr_field *field, uint32_t level, uint64_t at, tsr_buffer *out,

@@ -34,6 +34,10 @@ int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *sch
 int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, uint64_t *sizes, uint8_t *text,
                      tsr_arena *arena, tsr_rtree *rtree, tsr_error *error);
 
+/* Sets the intervals of all dimensions to the MBR of the root of a tree that tsr__rtree_build has made of at least one
+ * leaf. Strings are borrowed from the tree. */
+void tsr__rtree_domain(const tsr_rtree *rtree, const tsr_schema *schema, tsr_interval *domain);
+
 /* Appends the content of the R-tree's generic tile. On an error `out` is unchanged. */
 int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                       tsr_error *error);
@@ -43,11 +47,20 @@ int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t
 #define TSR_TOP_TEXT_SIZE 32
 extern const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE];
 
-/* Called for a leaf (the number of a tile). `inside`: the leaf's MBR is within the spans. Returns < 0 to end the query
- * with that code. */
+/* Called for a leaf (the number of a tile). `inside`: the leaf's MBR is within what is sought. Returns < 0 to end the
+ * walk with that code. */
 typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr_error *error);
 
-/* Calls `fn` for each leaf whose MBR intersects the spans (one for each dimension), in the order of the leaves. */
+/* Relates what is sought to the MBR of a node of a level: TSR_OUTSIDE if nothing of it can be in the MBR, TSR_INSIDE if
+ * it has all of the MBR, and so all that is below the node. */
+typedef tsr_relation (*tsr_rtree_test)(const void *sought, const tsr_rtree *rtree, uint32_t level, uint64_t node);
+
+/* Calls `fn` for each leaf that `test` does not relate as TSR_OUTSIDE, in the order of the leaves. Nodes below one that
+ * is OUTSIDE or INSIDE are not tested. */
+int tsr__rtree_walk(const tsr_rtree *rtree, tsr_rtree_test test, const void *sought, tsr_rtree_visitor fn,
+                    void *argument, tsr_error *error);
+
+/* Walks to each leaf whose MBR intersects the spans (one for each dimension). */
 int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
                      tsr_error *error);
 

@@ -184,16 +184,20 @@ int tsr__commit_files_changed(tsr_log *log, tsr_error *error) {
 
 /* ---- Fragments that merged fragments replace --------------------------------------------------------------------- */
 
+bool tsr__may_be_source(const char *name, const tsr_name *merged, const char *merged_name) {
+  tsr_name parsed;
+  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
+         strcmp(name, merged_name) != 0;
+}
+
 /* Adds the sources in one vacuum file to `covered`, and sets *more if there were new ones: they may be merged fragments
  * with sources of their own, so tsr__covered iterates to the fixed point. */
 static int cover(const tsr_replacing *file, tsr_map *covered, bool *more, tsr_error *error) {
-  tsr_name merged, source;
+  tsr_name merged;
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
   for (uint64_t n = 0; n < file->names->count; n++) {
-    char *name = file->names->names[n];
-    if (!tsr__name_parse(name, strlen(name), &source) || source.start < merged.start || source.end > merged.end)
-      continue;
-    if (strcmp(name, file->name) == 0 || tsr__map_get(covered, name)) continue;
+    const char *name = file->names->names[n];
+    if (tsr__map_get(covered, name) || !tsr__may_be_source(name, &merged, file->name)) continue;
     TSR_TRY(tsr__map_put(covered, name, (void *)(uintptr_t)file->name, error));
     *more = true;
   }
@@ -208,6 +212,20 @@ int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *comm
       if (tsr__map_get(committed, files[i].name) || tsr__map_get(covered, files[i].name))
         TSR_TRY(cover(&files[i], covered, &more, error));
   }
+  return TSR_OK;
+}
+
+int tsr__log_hide_sources(tsr_log *log, const tsr_committed *vacuum, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_file *file;
+  TSR_TRY(tsr__log_file(log, vacuum->path, &file, error));
+  for (uint64_t n = 0; n < file->names.count; n++)
+    TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
+  return TSR_OK;
+}
+
+int tsr__log_hide_all_sources(tsr_log *log, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) TSR_TRY(tsr__log_hide_sources(log, &vacuums->items[i], hidden, error));
   return TSR_OK;
 }
 

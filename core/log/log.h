@@ -509,11 +509,20 @@ typedef struct tsr_replacing { /* a vacuum file */
   const tsr_names *names; /* of the sources that the merged fragment replaces */
 } tsr_replacing;
 
+/* Returns true if `name`, of a vacuum file, may be a source of the merged fragment: its time range is within that of the
+ * merged fragment, and it is another fragment. Other names in a vacuum file are ignored. */
+bool tsr__may_be_source(const char *name, const tsr_name *merged, const char *merged_name);
+
 /* Adds to `covered` (name -> name of the merged fragment that replaces it) all fragments whose cells are in a committed
  * merged fragment: the sources in a vacuum file whose merged fragment is in `committed`, or itself in `covered` because
  * another merge replaced it in turn. Names are borrowed from the files. */
 int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
                  tsr_error *error);
+
+/* Adds all names in a vacuum file of the listing to `hidden`, a set; or those in all of its vacuum files. Names are
+ * borrowed until the array is listed again. */
+int tsr__log_hide_sources(tsr_log *log, const tsr_committed *vacuum, tsr_map *hidden, tsr_error *error);
+int tsr__log_hide_all_sources(tsr_log *log, tsr_map *hidden, tsr_error *error);
 
 /* Appends a tsr_replacing for each vacuum file of the list. Their names are borrowed, as the files are. */
 int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error);

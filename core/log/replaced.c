@@ -85,17 +85,6 @@ static int has_sources(tsr_log *log, const char *exchange, const tsr_map *hidden
   return TSR_OK;
 }
 
-static int find_hidden_sources(tsr_log *log, tsr_map *hidden, tsr_error *error) {
-  const tsr_commit_list *vacuums = &log->listing->vacuums;
-  for (uint64_t i = 0; i < vacuums->count; i++) {
-    const tsr_commit_file *file;
-    TSR_TRY(tsr__log_file(log, vacuums->items[i].path, &file, error));
-    for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
-  }
-  return TSR_OK;
-}
-
 /* Takes back a merge that has committed but has no effect yet. Removes its commit first, and only then the files that
  * cancel it. */
 static int take_exchange_back(tsr_store *store, const char *name, tsr_error *error) {
@@ -131,7 +120,7 @@ static int settle_exchanges(tsr_log *log, tsr_error *error) {
   tsr_map hidden = {.memory = log->memory};
   tsr_error one;
   if (exchanges->count == 0) return 0;
-  int rc = find_hidden_sources(log, &hidden, &one), settled = 0;
+  int rc = tsr__log_hide_all_sources(log, &hidden, &one), settled = 0;
   for (uint64_t i = 0; i < exchanges->count && rc >= 0 && !settled; i++)
     rc = settled = settle_exchange(log, &exchanges->items[i], &hidden, &one);
   tsr__map_release(&hidden);
@@ -189,20 +178,13 @@ typedef struct duplicate_cells_search {
   tsr_error *error;
 } duplicate_cells_search;
 
-/* Returns true if `name` can be a source of the merged fragment: its time range is within the merged fragment's. */
-static bool may_be_source(const char *name, const tsr_name *merged, const char *merged_name) {
-  tsr_name parsed;
-  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
-         strcmp(name, merged_name) != 0;
-}
-
 /* Records that the visible fragment `owner` has the cells of the sources in one vacuum file. */
 static int note_sources(duplicate_cells_search *s, const tsr_replacing *file, const char *owner) {
   tsr_name merged;
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
   for (uint64_t n = 0; n < file->names->count; n++) {
     const char *name = file->names->names[n], *before = tsr__map_get(&s->owners, name);
-    if (!may_be_source(name, &merged, file->name)) continue;
+    if (!tsr__may_be_source(name, &merged, file->name)) continue;
     if (before) {
       *s->found = (tsr_duplicate_cells){owner, before, name};
       return TSR_OK;

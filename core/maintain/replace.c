@@ -139,20 +139,9 @@ int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommi
 
 /* ---- Other merges ------------------------------------------------------------------------------------------------ */
 
-static int add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
-  const tsr_commit_list *vacuums = &array->log.listing->vacuums;
-  for (uint64_t i = 0; i < vacuums->count; i++) {
-    const tsr_commit_file *file;
-    TSR_TRY(tsr__log_file(&array->log, vacuums->items[i].path, &file, error));
-    for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(tsr__map_put(names, file->names.names[n], file->names.names[n], error));
-  }
-  return TSR_OK;
-}
-
 int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   for (int i = 0;; i++) {
-    const int rc = add_replaced(array, names, error);
+    const int rc = tsr__log_hide_all_sources(&array->log, names, error);
     if (rc != TSR_NOT_FOUND) return rc;
     if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "other processes keep merging and vacuuming");
     tsr__map_release(names); /* a vacuum has removed a vacuum file, or a merge has renamed its staged one */

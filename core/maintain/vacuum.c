@@ -119,12 +119,8 @@ static tsr_vacuum_file *vacuum_files_next(const tsr_buffer *files, tsr_map *wait
   return NULL;
 }
 
-/* Returns true if `name` may be a source of the merged object: its times are within those of the merged object, and it
- * is not the merged object itself. Other names in a .vac are ignored. */
 static bool vacuum_is_source(const tsr_vacuum_file *file, const char *name) {
-  tsr_name parsed;
-  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= file->parsed.start &&
-         parsed.end <= file->parsed.end && strcmp(name, file->name) != 0;
+  return tsr__may_be_source(name, &file->parsed, file->name);
 }
 
 /* Removes the .vac file itself, counting it. */

@@ -13,10 +13,10 @@
 #include "query/query.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/heap.h"
 #include "base/sort.h"
 #include "model/datatype.h"
 #include "environment/environment.h"
@@ -35,19 +35,80 @@ typedef struct listed { /* an element of tsr_query_run.collected.lists */
   double value;
 } listed;
 
-static int compare_listed(const void *a, const void *b) {
-  const listed *x = a, *y = b;
-  if (x->group != y->group) return x->group < y->group ? -1 : 1;
-  return (x->value > y->value) - (x->value < y->value);
+#define LISTED_POLL 65536u /* values after which a sort polls for cancellation */
+
+/* Numbers that sort as the values do, with -0.0 before 0.0; no value is NaN. */
+static uint64_t number_of(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
+}
+
+static double value_of(uint64_t number) {
+  const uint64_t bits = number ^ (number >> 63 ? UINT64_C(1) << 63 : UINT64_MAX);
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Sorts a list by value on all threads, and then moves each value to its group. `pairs`: room for the list; `starts`:
+ * for one number a group, all 0. */
+static int sort_list(tsr_query_run *run, listed *list, uint64_t count, uint64_t groups, tsr_pair *pairs,
+                     uint64_t *starts, unsigned threads, tsr_error *error) {
+  tsr_memory *memory = &run->snapshot->array->environment->memory;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    starts[list[i].group]++;
+    pairs[i] = (tsr_pair){number_of(list[i].value), (uint32_t)list[i].group};
+  }
+  TSR_TRY(tsr__pairs_sort_many(pairs, (tsr_pair *)(void *)list, count, threads, memory, error));
+  for (uint64_t g = 0; g < groups; g++) {
+    const uint64_t values = starts[g];
+    starts[g] = sum;
+    sum += values;
+  }
+  for (uint64_t i = 0; i < count; i++) {
+    if (i % LISTED_POLL == 0) TSR_TRY(tsr__cancelled(memory, error));
+    list[starts[pairs[i].cell]++] = (listed){pairs[i].cell, value_of(pairs[i].key)};
+  }
+  return TSR_OK;
+}
+
+static bool comes_after(const void *unused, const listed *a, const listed *b) {
+  (void)unused;
+  return a->group != b->group ? a->group > b->group : a->value > b->value;
+}
+
+TSR_DEFINE_HEAP(listed_heap, void, listed, comes_after)
+
+/* The same in place, which is slower. */
+static int sort_list_in_place(tsr_query_run *run, listed *list, uint64_t count, tsr_error *error) {
+  listed_heap_build(NULL, list, count);
+  for (uint64_t end = count - 1; end > 0; end--) {
+    const listed last = list[end];
+    if (end % LISTED_POLL == 0) TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+    list[end] = list[0];
+    listed_heap_sink_deep(NULL, list, end, 0, last);
+  }
+  return TSR_OK;
 }
 
 /* Sorts the lists of values by group. */
-static int sort_lists(tsr_query_run *run, tsr_error *error) {
+static int sort_lists(tsr_query_run *run, unsigned threads, tsr_error *error) {
+  const uint64_t groups = run->collected.records.size / (run->layout.words * sizeof(uint64_t));
   for (uint32_t m = 0; m < run->layout.measure_count; m++) {
-    tsr_buffer *list = &run->collected.lists[m];
-    if (list->size == 0) continue;
-    TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-    qsort(list->data, list->size / sizeof(listed), sizeof(listed), compare_listed);
+    listed *list = (listed *)(void *)run->collected.lists[m].data;
+    const uint64_t count = run->collected.lists[m].size / sizeof *list;
+    uint64_t *starts = NULL;
+    tsr_pair *pairs = NULL;
+    if (count == 0) continue;
+    int rc = TSR_ALLOC_RAW(&run->memory, count, &pairs, NULL);
+    if (rc >= 0) rc = TSR_ALLOC_ARRAY(&run->memory, groups, &starts, NULL);
+    rc = rc < 0 ? sort_list_in_place(run, list, count, error)
+                : sort_list(run, list, count, groups, pairs, starts, threads, error);
+    tsr__free(pairs);
+    tsr__free(starts);
+    TSR_TRY(rc);
   }
   return TSR_OK;
 }
@@ -840,9 +901,10 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   tsr__work_more(run->snapshot->array->environment, tsr__reader_cells(run->input.reader));
   TSR_TRY(add_batches(run, error));
   tsr__query_parts_release(run);
+  const unsigned threads = tsr__reader_threads(run->input.reader);
   tsr_reader_close(run->input.reader);
   run->input.reader = NULL;
-  TSR_TRY(sort_lists(run, error));
+  TSR_TRY(sort_lists(run, threads, error));
   rc = list_groups(run, error);
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }

@@ -276,30 +276,14 @@ static uint32_t next_within(const tsr_place_window *window, const tsr_rtree *rtr
   return PLACES_NONE;
 }
 
+static tsr_relation relate_places(const void *sought, const tsr_rtree *rtree, uint32_t level, uint64_t node) {
+  uint64_t at = UINT64_MAX;
+  return next_within(sought, rtree, level, node, &at) == PLACES_NONE ? TSR_OUTSIDE : TSR_OVERLAP;
+}
+
 int tsr__place_window_tiles(const tsr_place_window *window, const tsr_rtree *rtree, tsr_rtree_visitor visit,
                             void *argument, tsr_error *error) {
-  uint64_t next[TSR_RTREE_LEVELS], past[TSR_RTREE_LEVELS]; /* of each level on the way down: the nodes not visited */
-  uint32_t level = 0;
-  if (rtree->levels == 0) return TSR_OK;
-  next[0] = 0;
-  past[0] = rtree->counts[0];
-  for (;;) {
-    if (next[level] >= past[level]) {
-      if (level == 0) return TSR_OK;
-      level--;
-      continue;
-    }
-    const uint64_t node = next[level]++;
-    uint64_t at = UINT64_MAX;
-    if (next_within(window, rtree, level, node, &at) == PLACES_NONE) continue;
-    if (level + 1 == rtree->levels) {
-      TSR_TRY(visit(argument, node, false, error));
-      continue;
-    }
-    level++;
-    next[level] = node * rtree->fanout;
-    past[level] = TSR_MIN(next[level] + rtree->fanout, rtree->counts[level]);
-  }
+  return tsr__rtree_walk(rtree, relate_places, window, visit, argument, error);
 }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */

@@ -21,12 +21,12 @@ typedef struct point_iterator {
   uint64_t ordinals[]; /* by dimension */
 } point_iterator;
 
-/* Equal bytes are equal values; of floats others may be, too. */
+/* Equal bytes are equal values; of floats others may be, too. Both ends of a range are often the same pointer. */
 static bool is_same_value(const tsr_field *field, const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
+  if (a == b && a_size == b_size) return true;
   if (!field->cell_size) return tsr__bytes_compare(a, a_size, b, b_size) == 0;
-  return a == b || memcmp(a, b, field->cell_size) == 0 ||
-         (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
-          tsr__key(field->datatype, a) == tsr__key(field->datatype, b));
+  return memcmp(a, b, field->cell_size) == 0 || (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT &&
+                                                 tsr__key(field->datatype, a) == tsr__key(field->datatype, b));
 }
 
 const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges) {
@@ -42,12 +42,13 @@ const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ran
   return value;
 }
 
-/* Computes the ordinals of the requested cell. Returns false if the request is not for a single cell within the array's
- * non-empty domain. */
-static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
+/* Computes the ordinals of the requested cell. `first`: its value on the first dimension. Returns false if the request
+ * is not for a single cell within the array's non-empty domain. */
+static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, const tsr_range *first,
+                          uint64_t *ordinals) {
   if (!snapshot->domain.exists) return false;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
-    const tsr_range *value = tsr__single_value(&snapshot->schema->fields[d], &dimensions[d]);
+    const tsr_range *value = d == 0 ? first : tsr__single_value(&snapshot->schema->fields[d], &dimensions[d]);
     if (!value) return false;
     const uint64_t key = tsr__key(snapshot->schema->fields[d].datatype, value->low);
     ordinals[d] = key - snapshot->grid.low_key[d]; /* a key below the domain wraps to an ordinal above every box */
@@ -129,12 +130,12 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   uint32_t owner = 0;
   if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->shortcut.take)
     return 0;
-  if (!tsr__single_value(&snapshot->schema->fields[0], &request->dimensions[0]))
-    return 0; /* the usual case: nothing is allocated for it */
+  const tsr_range *first = tsr__single_value(&snapshot->schema->fields[0], &request->dimensions[0]);
+  if (!first) return 0; /* the usual case: nothing is allocated for it */
   TSR_TRY(
       TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));
   *it = (point_iterator){.base = {.next = next_batch, .column = column_of, .close = close_point}, .reader = reader};
-  if (!find_ordinals(snapshot, request->dimensions, it->ordinals) || !find_owner(snapshot, it->ordinals, &owner))
+  if (!find_ordinals(snapshot, request->dimensions, first, it->ordinals) || !find_owner(snapshot, it->ordinals, &owner))
     return 0;
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
   uint64_t number = 0;

@@ -77,6 +77,7 @@ static void forget_kept(tsr_reader *reader, uint64_t bytes) {
     kept->bytes -= kept->tiles[i].tile->bytes;
     tsr__tile_return(kept->tiles[i].tile, &reader->memory);
   }
+  if (i == 0) return;
   kept->count -= i;
   memmove(kept->tiles, kept->tiles + i, kept->count * sizeof kept->tiles[0]);
 }

@@ -923,20 +923,7 @@ static int find_domain(tsr_fragment_writer *w, tsr_error *error) {
                            rtree, error));
   m->rtree = rtree;
   m->empty_domain = m->tile_count == 0;
-  for (uint32_t d = 0; d < dimensions && !m->empty_domain; d++) {
-    const tsr_field *field = &m->schema->fields[d];
-    tsr_interval *interval = &m->non_empty_domain[d];
-    const uint64_t *keys = m->rtree->keys[0] + 2 * d;
-    if (field->cell_size) {
-      tsr__key_value(field->datatype, keys[0], interval->low);
-      tsr__key_value(field->datatype, keys[1], interval->high);
-    } else {
-      interval->low_text = text + keys[0];
-      interval->high_text = text + keys[1];
-      interval->low_size = m->rtree->sizes[0][2 * d];
-      interval->high_size = m->rtree->sizes[0][2 * d + 1];
-    }
-  }
+  if (!m->empty_domain) tsr__rtree_domain(m->rtree, m->schema, m->non_empty_domain);
   return TSR_OK;
 }
 

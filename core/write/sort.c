@@ -487,7 +487,7 @@ static int sort_by_codes(order_sorter *s, tsr_error *error) {
   uint64_t ties = 0;
   TSR_TRY(list_hilbert(s, error));
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
-  tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+  (void)tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads, NULL, NULL);
   for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
   if (!tsr__order_few_ties(ties, s->count)) return 0;
   if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_cells, s);
@@ -501,7 +501,7 @@ static int sort_by_words(order_sorter *s, tsr_error *error) {
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){0, (uint32_t)i};
   for (uint64_t w = 0; w < words; w++, word += s->count) {
     for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
-    tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+    (void)tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads, NULL, NULL);
   }
   return TSR_OK;
 }

@@ -192,21 +192,9 @@ static int make_rtree(const making *m, tsr_error *error) {
   tsr__buffer_release(&text);
   TSR_TRY(rc);
   metadata->rtree = room;
-  TSR_TRY(tsr__rtree_build(schema, metadata->tile_count, keys, sizes, bytes, &metadata->arena, metadata->rtree, error));
+  TSR_TRY(tsr__rtree_build(schema, metadata->tile_count, keys, sizes, bytes, &metadata->arena, room, error));
   TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, n, &metadata->non_empty_domain, error));
-  for (uint32_t d = 0; d < n; d++) {
-    tsr_interval *interval = &metadata->non_empty_domain[d];
-    const uint64_t *root = metadata->rtree->keys[0] + 2 * d;
-    if (schema->fields[d].cell_size) {
-      tsr__key_value(schema->fields[d].datatype, root[0], interval->low);
-      tsr__key_value(schema->fields[d].datatype, root[1], interval->high);
-      continue;
-    }
-    interval->low_text = bytes + root[0];
-    interval->high_text = bytes + root[1];
-    interval->low_size = metadata->rtree->sizes[0][2 * d];
-    interval->high_size = metadata->rtree->sizes[0][2 * d + 1];
-  }
+  tsr__rtree_domain(room, schema, metadata->non_empty_domain);
   return TSR_OK;
 }
 

@@ -56,6 +56,13 @@ int tsx_core_code(int code) {
   }
 }
 
+int tsx_core_result(sqlite3 *db, int result, tsr_error *error) {
+  if (result == SQLITE_ROW) return 1;
+  if (result == SQLITE_OK || result == SQLITE_DONE) return TSR_OK;
+  /* memory may also be lacking outside SQLite, which then has no message */
+  return tsx_fail(error, tsx_core_code(result), "%s", result == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+}
+
 int tsx_input_code(int code) {
   switch (code & 0xff) { /* the input is fine, but SQLite could not look at it now */
   case SQLITE_NOMEM:

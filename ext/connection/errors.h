@@ -15,6 +15,10 @@ static inline void tsx_error_init(tsr_error *error) {
 int tsx_sqlite_code(int code); /* returns SQLite's code for a TSR code */
 int tsx_core_code(int code); /* returns the TSR code for SQLite's code, extended codes included */
 
+/* Translates the result of a call on `db`, before the next one: 1 for SQLITE_ROW, TSR_OK for SQLITE_DONE and SQLITE_OK;
+ * otherwise fails with SQLite's message. */
+int tsx_core_result(sqlite3 *db, int result, tsr_error *error);
+
 /* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM, TSR_INTERRUPT or
  * TSR_BUSY; else TSR_MISMATCH, because the text is at fault. */
 int tsx_input_code(int code);

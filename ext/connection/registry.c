@@ -28,11 +28,6 @@ static void registry_free(void *argument) {
   sqlite3_free(table);
 }
 
-static uint64_t registry_hash(uint64_t hash, const char *text) {
-  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  return (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-}
-
 static tsx_registered *registry_named(const tsx_registry *registry, const char *name) {
   for (tsx_registered *t = registry->tables; t; t = t->next)
     if (!strcmp(t->name, name)) return t;
@@ -43,7 +38,8 @@ static tsx_registered *registry_named(const tsx_registry *registry, const char *
 static tsx_registered *registry_find(tsx_registry *registry, const sqlite3_module *module, const char *text,
                                      const char *shape, char name[TSX_REGISTERED_NAME]) {
   while (!registry->random) sqlite3_randomness((int)sizeof registry->random, &registry->random);
-  for (uint64_t hash = registry_hash(registry_hash(registry->random, text), shape);; hash++) {
+  const uint64_t seed = tsr_hash(registry->random, text, strlen(text));
+  for (uint64_t hash = tsr_hash(seed, shape, strlen(shape));; hash++) {
     sqlite3_snprintf(TSX_REGISTERED_NAME, name, "tessera:%016llx", (unsigned long long)hash);
     tsx_registered *found = registry_named(registry, name);
     if (!found || (found->module == module && !strcmp(found->text, text) && !strcmp(found->shape, shape))) return found;

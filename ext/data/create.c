@@ -62,7 +62,7 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *c
                     count == 1 ? "" : "s");
   int bound = SQLITE_OK;
   for (int i = 0; i < count && bound == SQLITE_OK; i++) bound = sqlite3_bind_value(*statement, i + 1, values[i]);
-  return bound == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(bound), "%s", sqlite3_errmsg(db));
+  return tsx_core_result(db, bound, error);
 }
 
 /* Finds the tessera table of which a result column is a plain column or label, and sets *column; else *table is

@@ -17,6 +17,7 @@
 #include "definition/arguments.h"
 #include "front/kept.h"
 #include "sql/options.h"
+#include "sql/statement.h"
 #include "table/table.h"
 
 #define MEMORY "tessera_attachments"
@@ -133,30 +134,9 @@ static int read_options(tsx_connection *connection, sqlite3_value *json, tsx_att
 
 /* ---- What is attached -------------------------------------------------------------------------------------------- */
 
-static int fail_sql(tsx_connection *connection, int result, tsr_error *error) {
-  const int code = result == SQLITE_LOCKED ? TSR_BUSY : tsx_core_code(result);
-  return tsx_fail(error, code, "%s", result == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
-}
-
 /* Runs a statement, and frees its text. */
 static int run(tsx_connection *connection, char *sql, tsr_error *error) {
-  const int result = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return result == SQLITE_OK ? TSR_OK : fail_sql(connection, result, error);
-}
-
-/* Prepares a statement, and frees its text. */
-static int prepare(tsx_connection *connection, char *sql, sqlite3_stmt **statement, tsr_error *error) {
-  const int result = sql ? sqlite3_prepare_v2(connection->db, sql, -1, statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return result == SQLITE_OK ? TSR_OK : fail_sql(connection, result, error);
-}
-
-/* Steps a statement. Returns 1 with a row, 0 at the end, or an error. */
-static int step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error) {
-  const int result = sqlite3_step(statement);
-  if (result == SQLITE_ROW) return 1;
-  return result == SQLITE_DONE ? 0 : fail_sql(connection, result, error);
+  return tsx_core_result(connection->db, tsx_sql_run(connection->db, sql, NULL), error);
 }
 
 static const char *text_at(sqlite3_stmt *statement, int column) {
@@ -166,10 +146,10 @@ static const char *text_at(sqlite3_stmt *statement, int column) {
 
 /* Returns 1 if a database has a table, view or index of that name, 0 if not, or an error. */
 static int has_object(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
+  sqlite3 *db = connection->db;
   sqlite3_stmt *statement;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE name = %Q COLLATE NOCASE", schema, name);
-  TSX_TRY(prepare(connection, sql, &statement, error));
-  const int code = step(connection, statement, error);
+  const int code = tsx_core_result(db, tsx_sql_first(db, sql, &statement), error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -186,7 +166,7 @@ static int has_memory(tsx_connection *connection, const char *schema, tsr_error 
   sqlite3_free(sql);
   sqlite3_finalize(statement);
   if (code == SQLITE_OK) return 1;
-  if (code != SQLITE_ERROR) return fail_sql(connection, code, error);
+  if (code != SQLITE_ERROR) return tsx_core_result(connection->db, code, error);
   return tsx_fail(
       error, TSR_ERROR,
       "%s." MEMORY " is not the table that tessera makes, in which it remembers what is attached: rename it", schema);
@@ -210,8 +190,8 @@ static int select_attached(tsx_connection *connection, const char *columns, cons
   sqlite3_finalize(names);
   const int built = sqlite3_str_errcode(out); /* without memory the text would be NULL, too */
   *sql = sqlite3_str_finish(out);
-  if (code >= 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
-  if (code >= 0 && built != SQLITE_OK) code = fail_sql(connection, built, error);
+  if (code >= 0) code = tsx_core_result(connection->db, result, error);
+  if (code >= 0) code = tsx_core_result(connection->db, built, error);
   return code < 0 ? code : TSR_OK;
 }
 
@@ -274,8 +254,8 @@ static int read_attached(tsx_connection *connection, const char *root, attached 
     sqlite3_free(sql);
     return code;
   }
-  code = prepare(connection, sql, &statement, error);
-  while (code >= 0 && (code = step(connection, statement, error)) > 0) {
+  code = tsx_core_result(connection->db, tsx_sql_prepare(connection->db, sql, &statement), error);
+  while (code >= 0 && (code = tsx_core_result(connection->db, sqlite3_step(statement), error)) > 0) {
     struct attached_table *tables = sqlite3_realloc64(old->tables, (old->count + UINT64_C(1)) * sizeof *tables);
     if (tables) old->tables = tables;
     if (!tables) {
@@ -319,7 +299,7 @@ static int check_name(tsx_connection *connection, const char *name, tsr_error *e
     if ((code = has_object(connection, schema, name, error)) > 0)
       code = tsx_fail(error, TSR_EXISTS, "a table %s exists in %s: say a prefix", name, schema);
   sqlite3_finalize(names);
-  if (code == 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
+  if (code == 0) code = tsx_core_result(connection->db, result, error);
   return code;
 }
 
@@ -494,9 +474,9 @@ static int attach_path(tsx_connection *connection, const char *path, sqlite3_val
 
 /* Gives SQLite the text of options, which SQL functions take as values. The caller frees *json. */
 static int options_value(tsx_connection *connection, const char *options, sqlite3_value **json, tsr_error *error) {
+  sqlite3 *db = connection->db;
   sqlite3_stmt *statement;
-  TSX_TRY(prepare(connection, sqlite3_mprintf("SELECT %Q", options), &statement, error));
-  const int code = step(connection, statement, error);
+  const int code = tsx_core_result(db, tsx_sql_first(db, sqlite3_mprintf("SELECT %Q", options), &statement), error);
   *json = code > 0 ? sqlite3_value_dup(sqlite3_column_value(statement, 0)) : NULL;
   sqlite3_finalize(statement);
   if (code < 0) return code;
@@ -597,14 +577,15 @@ static int attached_open(tsx_scan *scan, tsr_error *error) {
                                    "a.name, a.kind, a.path, a.member, a.root, a.semantics, "
                                    "CASE a.kind WHEN 'failed' THEN a.declaration END",
                                    "(s.name IS NOT NULL OR a.kind IN ('missing', 'failed'))", &sql, error);
-  if (code >= 0 && sql) return prepare(scan->connection, sql, &state->statement, error);
+  sqlite3 *db = scan->connection->db;
+  if (code >= 0 && sql) return tsx_core_result(db, tsx_sql_prepare(db, sql, &state->statement), error);
   sqlite3_free(sql);
   return code;
 }
 
 static int attached_next(tsx_scan *scan, tsr_error *error) {
   attached_scan *state = scan->state;
-  return state->statement ? step(scan->connection, state->statement, error) : 0;
+  return state->statement ? tsx_core_result(scan->connection->db, sqlite3_step(state->statement), error) : 0;
 }
 
 static int attached_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {

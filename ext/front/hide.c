@@ -20,6 +20,7 @@
 #include "front/attach.h"
 #include "front/kept.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 #include "sql/tokens.h"
 #include "table/table.h"
 #include "values/value.h"
@@ -66,23 +67,19 @@ static int declaration_parse(const char *sql, declaration *d, tsr_error *error) 
 
 /* Reads the text of a table's declaration. *sql is NULL if there is no such table. */
 static int schema_text(sqlite3 *db, const char *schema, const char *name, char **sql, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  char *query = sqlite3_mprintf(
-      "SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE", schema, name);
-  int code = query ? sqlite3_prepare_v2(db, query, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_stmt *statement;
   *sql = NULL;
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  int code = tsx_schema_find(db, schema, name, &statement);
   if (code == SQLITE_ROW) {
-    const char *text = (const char *)sqlite3_column_text(statement, 0);
-    *sql = sqlite3_mprintf("%s", text ? text : "");
-    code = *sql ? SQLITE_DONE : SQLITE_NOMEM;
+    const char *type = (const char *)sqlite3_column_text(statement, 0),
+               *text = (const char *)sqlite3_column_text(statement, 1);
+    const bool is_table = type && !strcmp(type, "table");
+    if (is_table && text) *sql = sqlite3_mprintf("%s", text);
+    if (!type || (is_table && !*sql)) code = SQLITE_NOMEM;
   }
-  int result = TSR_OK;
-  if (code == SQLITE_NOMEM) result = tsx_out_of_memory(error);
-  else if (code != SQLITE_DONE) result = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  const int result = tsx_core_result(db, code, error);
   sqlite3_finalize(statement);
-  sqlite3_free(query);
-  return result;
+  return result < 0 ? result : TSR_OK;
 }
 
 /* The options of a row of tessera_kept; from sqlite3_malloc. */

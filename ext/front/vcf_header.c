@@ -67,12 +67,6 @@ typedef struct tsx_vcf_slot {
   uint32_t item; /* + 1; 0: the slot is free */
 } tsx_vcf_slot;
 
-static uint64_t hash_part(uint64_t hash, part text) {
-  for (uint64_t i = 0; i < text.size; i++) hash = (hash ^ (uint8_t)text.text[i]) * UINT64_C(0x100000001b3);
-  hash = (hash ^ text.size) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 32;
-}
-
 /* Moves to the next item with this hash. *step: 0 for the first one. Returns false if there is none. */
 static bool index_next(const tsx_vcf_index *index, uint64_t hash, uint32_t *step, uint32_t *item) {
   while (*step < index->slot_count) {
@@ -109,7 +103,7 @@ static int index_add(tsx_vcf_index *index, uint64_t hash, uint32_t item, tsr_err
 
 /* Adds a text to a list with an index, unless it is there. */
 static int add_text(tsx_vcf_index *index, uint64_t seed, char ***list, uint32_t *count, part text, tsr_error *error) {
-  const uint64_t hash = hash_part(seed, text);
+  const uint64_t hash = tsr_hash(seed, text.text, text.size);
   uint32_t item;
   for (uint32_t step = 0; index_next(index, hash, &step, &item);)
     if (part_is(text, (*list)[item])) return TSR_OK;
@@ -142,7 +136,7 @@ static int add_name(numbering *n, uint64_t seed, part id, part number, tsr_error
   }
   if (names->names[place]) return TSR_OK;
   TSX_TRY(copy(id, &names->names[place], error));
-  return index_add(&n->index, hash_part(seed, id), (uint32_t)place, error);
+  return index_add(&n->index, tsr_hash(seed, id.text, id.size), (uint32_t)place, error);
 }
 
 /* Copies the value of Description, without its quotes; in it a backslash quotes a quote. */
@@ -163,7 +157,7 @@ static int copy_description(part line, char **out, tsr_error *error) {
 }
 
 static int add_field(tsx_vcf_headers *headers, bool info, part id, part line, tsr_error *error) {
-  const uint64_t hash = hash_part(headers->seed ^ info, id);
+  const uint64_t hash = tsr_hash(headers->seed ^ info, id.text, id.size);
   part number = {"", 0}, type = {"", 0};
   uint32_t item;
   for (uint32_t step = 0; index_next(&headers->field_index, hash, &step, &item);)
@@ -230,7 +224,7 @@ static int add_lines(tsx_vcf_headers *headers, numbering *n, part text, tsr_erro
 static uint64_t hash_names(uint64_t seed, const tsx_vcf_names *names) {
   for (uint32_t i = 0; i < names->count; i++) {
     const char *name = names->names[i];
-    seed = hash_part(seed, (part){name ? name : "", name ? strlen(name) : 0});
+    seed = tsr_hash(seed, name ? name : "", name ? strlen(name) : 0);
   }
   return seed;
 }

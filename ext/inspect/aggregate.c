@@ -14,6 +14,7 @@
 #include "connection/sqlite_api.h"
 #include "sql/json.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 #include "values/compare.h"
 #include "values/slice.h"
 #include "values/value.h"
@@ -226,10 +227,6 @@ static int number_column(const table_aggregate_state *s, sqlite3_context *contex
 
 /* ---- Other attributes -------------------------------------------------------------------------------------------- */
 
-static int statement_error(sqlite3 *db, int step, tsr_error *error) {
-  return tsx_fail(error, tsx_core_code(step), "%s", sqlite3_errmsg(db));
-}
-
 static int aggregate_others(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
   static const char *const groups[] = {"", " GROUP BY key1 ORDER BY key1", " GROUP BY key1, key2 ORDER BY key1, key2",
                                        " GROUP BY key1, key2, key3 ORDER BY key1, key2, key3"};
@@ -238,10 +235,7 @@ static int aggregate_others(tsx_scan *scan, table_aggregate_state *s, tsr_error 
       sqlite3_mprintf("SELECT key1, key2, key3, count(min), sum(min), min(min), max(min), avg(min), count(*) - "
                       "count(min) FROM tessera_aggregate('', '')%s",
                       groups[s->by_count]);
-  if (!text) return tsx_out_of_memory(error);
-  int code = sqlite3_prepare_v2(db, text, -1, &s->statement, NULL);
-  sqlite3_free(text);
-  if (code != SQLITE_OK) return statement_error(db, code, error);
+  TSX_TRY(tsx_core_result(db, tsx_sql_prepare(db, text, &s->statement), error));
   scan->connection->cells_for = scan;
   return TSR_OK;
 }
@@ -249,8 +243,7 @@ static int aggregate_others(tsx_scan *scan, table_aggregate_state *s, tsr_error 
 static int step_others(tsx_scan *scan, const table_aggregate_state *s, tsr_error *error) {
   const int step = sqlite3_step(s->statement);
   scan->connection->cells_for = NULL;
-  if (step == SQLITE_ROW) return 1;
-  return step == SQLITE_DONE ? 0 : statement_error(scan->connection->db, step, error);
+  return tsx_core_result(scan->connection->db, step, error);
 }
 
 /* Opens a cell scan for the outer scan in connection->cells_for. */

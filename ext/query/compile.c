@@ -770,27 +770,31 @@ int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value *
   return evaluate_constant(query, "SELECT CAST((", tree, ") AS TEXT)", value, error);
 }
 
-int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error) {
-  *copy = (tsr_value){.type = TSR_VALUE_NULL};
-  switch (sqlite3_value_type(value)) {
+int tsx_query_value(sqlite3_value *from, tsr_value *value, tsr_error *error) {
+  *value = (tsr_value){.type = TSR_VALUE_NULL};
+  switch (sqlite3_value_type(from)) {
   case SQLITE_NULL: return TSR_OK;
   case SQLITE_INTEGER:
-    copy->type = TSR_VALUE_INTEGER;
-    copy->as.integer = sqlite3_value_int64(value);
+    value->type = TSR_VALUE_INTEGER;
+    value->as.integer = sqlite3_value_int64(from);
     return TSR_OK;
   case SQLITE_FLOAT:
-    copy->type = TSR_VALUE_REAL;
-    copy->as.real = sqlite3_value_double(value);
+    value->type = TSR_VALUE_REAL;
+    value->as.real = sqlite3_value_double(from);
     return TSR_OK;
-  case SQLITE_TEXT: break;
-  default: return tsx_fail(error, TSR_MISMATCH, "a blob");
+  case SQLITE_TEXT:
+    value->type = TSR_VALUE_TEXT;
+    value->as.text.bytes = (const char *)sqlite3_value_text(from);
+    value->as.text.size = (uint64_t)sqlite3_value_bytes(from);
+    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  default: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
   }
-  const char *text = (const char *)sqlite3_value_text(value);
-  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
-  char *bytes = text ? tsx_arena_copy(&query->select.arena, text, size) : NULL;
-  if (!bytes) return tsx_out_of_memory(error);
-  copy->type = TSR_VALUE_TEXT;
-  copy->as.text.bytes = bytes;
-  copy->as.text.size = size;
-  return TSR_OK;
+}
+
+int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error) {
+  TSX_TRY(tsx_query_value(value, copy, error));
+  if (copy->type == TSR_VALUE_OPAQUE) return tsx_fail(error, TSR_MISMATCH, "a blob");
+  if (copy->type != TSR_VALUE_TEXT) return TSR_OK;
+  copy->as.text.bytes = tsx_arena_copy(&query->select.arena, copy->as.text.bytes, copy->as.text.size);
+  return copy->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
 }

@@ -92,7 +92,7 @@ static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **s
   if (!text) return tsx_out_of_memory(error);
   const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL); /* connects the table */
   sqlite3_free(text);
-  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  return tsx_core_result(db, code, error);
 }
 
 /* Prepares a SELECT of all fields and labels of an array. join->star lists those that * expands to. */
@@ -117,7 +117,7 @@ static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_tab
   if (!text) return tsx_out_of_memory(error);
   const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL);
   sqlite3_free(text);
-  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  return tsx_core_result(db, code, error);
 }
 
 /* Prepares a SELECT of all columns, and reads what they are. The caller finalizes both statements. */
@@ -422,13 +422,11 @@ tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t j, uint32_t b, int 
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-static uint32_t value_hash(const tsr_value *value) {
-  uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)value->type + 1);
-  if (value->type == TSR_VALUE_TEXT)
-    for (uint64_t i = 0; i < value->as.text.size; i++)
-      hash = (hash ^ (uint8_t)value->as.text.bytes[i]) * UINT64_C(0x100000001b3);
-  else hash = (hash ^ (uint64_t)value->as.integer) * UINT64_C(0x9e3779b97f4a7c15);
-  return (uint32_t)(hash >> 32);
+/* The address of the query seeds the hash. */
+static uint32_t value_hash(const tsx_query *query, const tsr_value *value) {
+  const uint64_t seed = (uintptr_t)query + (uint64_t)value->type;
+  if (value->type == TSR_VALUE_TEXT) return (uint32_t)tsr_hash(seed, value->as.text.bytes, value->as.text.size);
+  return (uint32_t)tsr_hash(seed, &value->as.integer, sizeof value->as.integer);
 }
 
 static bool value_same(const tsr_value *a, const tsr_value *b) {
@@ -446,30 +444,11 @@ static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error
   v->room = room;
   memset(v->heads, 0, 2 * (uint64_t)room * sizeof *v->heads);
   for (uint32_t i = 0; i < v->count; i++) {
-    uint32_t at = value_hash(&v->values[i]) & (2 * room - 1);
+    uint32_t at = value_hash(query, &v->values[i]) & (2 * room - 1);
     while (v->heads[at]) at = (at + 1) & (2 * room - 1);
     v->heads[at] = i + 1;
   }
   return TSR_OK;
-}
-
-/* Converts a value of a bound column. A text is borrowed. */
-static int value_bound(sqlite3_value *given, tsr_value *value, tsr_error *error) {
-  value->type = TSR_VALUE_NULL; /* for a BLOB, too: it equals no coordinate */
-  switch (sqlite3_value_type(given)) {
-  case SQLITE_INTEGER:
-    *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(given)};
-    return TSR_OK;
-  case SQLITE_FLOAT:
-    *value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(given)};
-    return TSR_OK;
-  case SQLITE_TEXT:
-    value->type = TSR_VALUE_TEXT;
-    value->as.text.bytes = (const char *)sqlite3_value_text(given);
-    value->as.text.size = (uint64_t)sqlite3_value_bytes(given);
-    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
-  default: return TSR_OK;
-  }
 }
 
 /* Finds the number of a non-null value, or assigns the next one. A REAL that is an integer becomes INTEGER, as 1 =
@@ -489,7 +468,7 @@ static int values_number(tsx_query *query, uint32_t j, joined_values *v, const t
     }
   if (v->count == v->room)
     TSX_TRY(v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error));
-  uint32_t at = value_hash(&value) & (2 * v->room - 1);
+  uint32_t at = value_hash(query, &value) & (2 * v->room - 1);
   for (; v->heads[at]; at = (at + 1) & (2 * v->room - 1))
     if (value_same(&v->values[v->heads[at] - 1], &value)) {
       *number = v->last = v->heads[at] - 1;
@@ -637,8 +616,9 @@ static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uin
   }
   for (uint32_t i = 0; i < count; i++) {
     sqlite3_value *value = sqlite3_column_value(statement, first + (int)i);
-    const int code = i < join->on.binding_count ? value_bound(value, &values[i], error)
+    const int code = i < join->on.binding_count ? tsx_query_value(value, &values[i], error)
                                                 : tsx_query_copy(query, value, &values[i], error);
+    if (values[i].type == TSR_VALUE_OPAQUE) values[i].type = TSR_VALUE_NULL; /* a BLOB equals no coordinate */
     if (code == TSR_MISMATCH)
       return tsx_not_evaluated(&query->select, join->source.begin, join->source.end, "blobs", error);
     if (code < 0) return code;

@@ -522,6 +522,9 @@ int tsx_query_percent(const tsx_query *query, const tsx_expr *tree, double *perc
 /* Like tsx_query_constant, but casts the value to TEXT, as SQLite does with the list of IN for a TEXT column. */
 int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
+/* Converts a value of SQLite; a text is borrowed from it, and a BLOB becomes TSR_VALUE_OPAQUE. Error: TSR_NOMEM. */
+int tsx_query_value(sqlite3_value *from, tsr_value *value, tsr_error *error);
+
 /* Converts a value of SQLite; its text is copied into the query's arena. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
 

@@ -90,21 +90,17 @@ int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *ro
   int code = sqlite3_prepare_v2(connection->db, sql, -1, statement, NULL);
   sqlite3_free(sql);
   if (code == SQLITE_OK && rows) code = sqlite3_bind_pointer(*statement, 1, rows, ROWS_POINTER, NULL);
-  if (code == SQLITE_OK) return TSR_OK;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  return tsx_core_result(connection->db, code, error);
 }
 
 int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int parameter, tsx_rows *rows,
                   tsr_error *error) {
   const int code = sqlite3_bind_pointer(statement, parameter, rows, ROWS_POINTER, NULL);
-  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  return tsx_core_result(connection->db, code, error);
 }
 
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error) {
-  const int code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) return 1;
-  if (code == SQLITE_DONE) return 0;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  return tsx_core_result(connection->db, sqlite3_step(statement), error);
 }
 
 int tsx_rows_only(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
@@ -238,27 +234,16 @@ typedef struct tsx_occurrence {
   uint64_t hash, count; /* count 0: the entry is free */
 } tsx_occurrence;
 
-static uint64_t rowid_mix(uint64_t hash) {
-  hash = (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 29;
-}
-
-static uint64_t rowid_bytes(uint64_t hash, const void *bytes, uint64_t size) {
-  const uint8_t *from = bytes;
-  for (uint64_t i = 0; i < size; i++) hash = (hash ^ from[i]) * UINT64_C(0x100000001b3);
-  return rowid_mix(hash);
-}
-
 /* Adds a value and its type to a hash. */
 static uint64_t rowid_add(uint64_t hash, const tsr_value *value) {
   const double real = value->type == TSR_VALUE_REAL ? value->as.real + 0.0 : 0; /* -0.0 is 0.0 */
   hash ^= (uint64_t)value->type;
   switch (value->type) {
-  case TSR_VALUE_TEXT: return rowid_bytes(hash, value->as.text.bytes, value->as.text.size);
-  case TSR_VALUE_REAL: return rowid_bytes(hash, &real, sizeof real);
+  case TSR_VALUE_TEXT: return tsr_hash(hash, value->as.text.bytes, value->as.text.size);
+  case TSR_VALUE_REAL: return tsr_hash(hash, &real, sizeof real);
   case TSR_VALUE_INTEGER:
-  case TSR_VALUE_UNSIGNED: return rowid_bytes(hash, &value->as, sizeof value->as.integer);
-  default: return rowid_bytes(hash, "", 1);
+  case TSR_VALUE_UNSIGNED: return tsr_hash(hash, &value->as, sizeof value->as.integer);
+  default: return tsr_hash(hash, "", 1);
   }
 }
 
@@ -288,14 +273,14 @@ static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_err
   tsx_occurrence *found = occurrence_find(o, hash);
   if (!found->count) o->count++;
   found->hash = hash;
-  *rowid = (int64_t)(found->count ? rowid_mix(hash + found->count) : hash);
+  *rowid = (int64_t)(found->count ? tsr_hash(hash, &found->count, sizeof found->count) : hash);
   found->count++;
   return TSR_OK;
 }
 
 static void rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
 
-/* ---- Kept rows --------------------------------------------------------------------------------------------------- */
+/* ---- The row cache ----------------------------------------------------------------------------------------------- */
 
 /* All rows of a query in memory, with a hash table over the items that SQLite compares. Numbers are hashed as doubles,
  * so that 1 and 1.0 collide. Depending on affinities, SQLite may compare a number and a text as numbers or as texts; so
@@ -317,26 +302,20 @@ struct tsx_row_cache {
   bool started, all;
 };
 
-static uint64_t kept_mix(uint64_t hash, const void *bytes, uint64_t size) {
-  const uint8_t *from = bytes;
-  for (uint64_t i = 0; i < size; i++) hash = (hash ^ from[i]) * UINT64_C(0x100000001b3);
-  return hash ^ hash >> 29;
-}
-
 static uint64_t kept_hash(uint64_t hash, const tsr_value *value) {
   double number;
   switch (value->type) {
-  case TSR_VALUE_TEXT: return kept_mix(hash, value->as.text.bytes, value->as.text.size);
+  case TSR_VALUE_TEXT: return tsr_hash(hash, value->as.text.bytes, value->as.text.size);
   case TSR_VALUE_INTEGER:
   case TSR_VALUE_REAL:
     number = (value->type == TSR_VALUE_INTEGER ? (double)value->as.integer : value->as.real) + 0.0; /* -0.0 is 0.0 */
-    return kept_mix(hash, &number, sizeof number);
-  default: return kept_mix(hash, "", 1);
+    return tsr_hash(hash, &number, sizeof number);
+  default: return tsr_hash(hash, "", 1);
   }
 }
 
 static uint64_t kept_hash_row(const tsx_row_cache *rows, const tsr_value *row) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  uint64_t hash = (uintptr_t)rows; /* a seed that nobody can foresee */
   for (uint32_t i = 0; i < rows->indexed_count; i++) hash = kept_hash(hash, &row[rows->indexed[i]]);
   return hash;
 }
@@ -422,28 +401,13 @@ void tsx_row_cache_free(tsx_row_cache *rows) {
 }
 
 void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  uint64_t hash = (uintptr_t)rows;
   rows->all = !values || !rows->indexed_count;
   for (uint32_t i = 0; i < rows->indexed_count && !rows->all; i++) {
-    tsr_value value = {.type = TSR_VALUE_NULL};
-    switch (sqlite3_value_type(values[i])) {
-    case SQLITE_INTEGER:
-      value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(values[i])};
-      rows->all |= rows->texts[i];
-      break;
-    case SQLITE_FLOAT:
-      value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(values[i])};
-      rows->all |= rows->texts[i];
-      break;
-    case SQLITE_TEXT:
-      value.type = TSR_VALUE_TEXT;
-      value.as.text.bytes = (const char *)sqlite3_value_text(values[i]);
-      value.as.text.size = (uint64_t)sqlite3_value_bytes(values[i]);
-      rows->all |= rows->numbers[i] || !value.as.text.bytes;
-      break;
-    case SQLITE_BLOB: rows->all = true; break;
-    default: break;
-    }
+    tsr_value value;
+    const int code = tsx_query_value(values[i], &value, NULL); /* without memory the walk is over all rows, too */
+    const bool mixed = value.type == TSR_VALUE_TEXT ? rows->numbers[i] : value.type != TSR_VALUE_NULL && rows->texts[i];
+    rows->all = code < 0 || mixed || value.type == TSR_VALUE_OPAQUE;
     if (!rows->all) hash = kept_hash(hash, &value);
   }
   rows->started = false;
@@ -886,28 +850,9 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
   return TSR_OK;
 }
 
-/* Gives a value of the nested SELECT. */
-static int run_nested(const tsx_run *run, int column, tsr_value *value, tsr_error *error) {
-  switch (sqlite3_column_type(run->statement, column)) {
-  case SQLITE_INTEGER:
-    *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_column_int64(run->statement, column)};
-    return TSR_OK;
-  case SQLITE_FLOAT:
-    *value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_column_double(run->statement, column)};
-    return TSR_OK;
-  case SQLITE_TEXT:
-    value->type = TSR_VALUE_TEXT;
-    value->as.text.bytes = (const char *)sqlite3_column_text(run->statement, column);
-    value->as.text.size = (uint64_t)sqlite3_column_bytes(run->statement, column);
-    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
-  case SQLITE_BLOB: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
-  default: value->type = TSR_VALUE_NULL; return TSR_OK;
-  }
-}
-
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error) {
   const tsx_column *shows = run->items[item].shows;
-  if (run->statement) return run_nested(run, (int)item, value, error);
+  if (run->statement) return tsx_query_value(sqlite3_column_value(run->statement, (int)item), value, error);
   const int code = run_give(run, &run->items[item], value, error);
   if (code < 0 || value->type != TSR_VALUE_INSTANT || !shows) return code;
   if (shows->datetimes_integer) {

@@ -213,8 +213,7 @@ tsx_table *tsx_table_connected(const tsx_connection *connection, const char *sch
 int tsx_table_kind_find(const tsx_connection *connection, const char *schema, const char *name, tsx_table_kind *kind,
                         tsr_error *error) {
   const int code = tsx_schema_kind(connection->db, schema, name, kind);
-  if (code == SQLITE_OK) return TSR_OK;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  return tsx_core_result(connection->db, code, error);
 }
 
 /* Returns the table of an array, or NULL if it cannot be opened. Preparing a statement on a table connects it. */

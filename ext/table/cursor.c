@@ -179,21 +179,21 @@ static void count_rows(array_cursor *c) {
 
 static void clear_list(range_list *list) {
   for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
-  sqlite3_free(list->values);
-  sqlite3_free(list->ranges);
+  if (list->values) sqlite3_free(list->values);
+  if (list->ranges) sqlite3_free(list->ranges);
   *list = (range_list){0};
 }
 
-/* Frees the memory of the last request. */
+/* Frees the memory of the last request. A look-up has none, and does not call for it. */
 static void clear_request(array_cursor *c) {
   for (uint32_t i = 0; i < c->plan.access.count; i++) clear_list(&c->request.lists[i]);
   for (int i = 0; i < 2; i++) {
-    sqlite3_value_free(c->request.times[i]);
+    if (c->request.times[i]) sqlite3_value_free(c->request.times[i]);
     c->request.times[i] = NULL;
   }
   c->request.changed = NULL;
   c->request.expected = NULL;
-  tsr_unchanged_close(c->request.unchanged);
+  if (c->request.unchanged) tsr_unchanged_close(c->request.unchanged);
   c->request.unchanged = NULL;
   tsx_label_order_close(&c->labels.order);
   c->position.batch = NULL;
@@ -405,7 +405,7 @@ static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, ts
   const bool nocase = c->plan.access.terms[term].nocase;
   const unsigned how =
       tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
-  const bool decimals = tsx_times_as_text(column, op, value, how);
+  const bool decimals = column->form == TSX_DATETIME && tsx_times_as_text(column, op, value, how);
   if (column->form == TSX_LABEL || op == TSX_IN || nocase || decimals) {
     int code = decimals                    ? take_decimals(c, term, op, column, value, how)
                : column->form == TSX_LABEL ? take_labels(c, term, op, column, value, how)

@@ -790,6 +790,7 @@ int tsx_label_order_open(tsx_label_order *order, const tsx_table *table, tsx_lab
 }
 
 void tsx_label_order_close(tsx_label_order *order) {
+  if (!order->words && !order->points) return; /* as in most requests: not in use */
   sqlite3_free(order->words);
   sqlite3_free(order->points);
   *order = (tsx_label_order){0};

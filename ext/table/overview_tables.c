@@ -53,11 +53,8 @@ bool tsx_level_is(const tsx_connection *connection, const char *schema, const ch
 
 /* Runs a statement from sqlite3_mprintf, and frees it. */
 static int level_run(tsx_connection *connection, char *sql, tsr_error *error) {
-  if (!sql) return tsx_out_of_memory(error);
   tsx_store_release(connection, true);
-  const int code = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
-  sqlite3_free(sql);
-  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  return tsx_core_result(connection->db, tsx_sql_run(connection->db, sql, NULL), error);
 }
 
 int tsx_overview_tables_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,

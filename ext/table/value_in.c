@@ -363,14 +363,14 @@ static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_c
 
 /* ---- Labels ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t hash_of(const uint8_t *p, uint64_t size) {
-  uint64_t h = UINT64_C(14695981039346656037);
-  for (uint64_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(1099511628211);
-  return h ^ h >> 32;
-}
-
 static bool is_label(const tsr_enumeration *e, uint64_t i, bytes label) {
   return e->offsets[i + 1] - e->offsets[i] == label.size && !memcmp(e->data + e->offsets[i], label.data, label.size);
+}
+
+/* Returns the slot at which the search for a label begins. The address of the index seeds the hash, so that nobody can
+ * choose labels that all collide. */
+static uint64_t slot_of(const cell_field *f, const void *label, uint64_t size) {
+  return tsr_hash((uintptr_t)f->index, label, size) & f->index_mask;
 }
 
 static int make_index(cell_field *f, tsr_error *error) {
@@ -381,7 +381,7 @@ static int make_index(cell_field *f, tsr_error *error) {
   memset(f->index, 0, slots * sizeof *f->index);
   f->index_mask = slots - 1;
   for (uint64_t i = 0; i < e->count; i++) {
-    uint64_t at = hash_of(e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]) & f->index_mask;
+    uint64_t at = slot_of(f, e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]);
     while (f->index[at]) at = (at + 1) & f->index_mask;
     f->index[at] = (uint32_t)i + 1;
   }
@@ -398,7 +398,7 @@ static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *er
     return TSR_OK;
   }
   if (!f->index && make_index(f, error) < 0) return error->code;
-  for (uint64_t at = hash_of(label.data, label.size) & f->index_mask; f->index[at]; at = (at + 1) & f->index_mask)
+  for (uint64_t at = slot_of(f, label.data, label.size); f->index[at]; at = (at + 1) & f->index_mask)
     if (is_label(e, f->index[at] - 1, label)) {
       *found = f->index[at] - 1;
       break;

@@ -27,19 +27,18 @@ static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op =
 
 /* ---- Ranges of integers ------------------------------------------------------------------------------------------ */
 
-/* Appends the range low..high, inclusive, of values of `size` bytes. NULL is an open end. Copies the values into
- * *ranges. */
+/* Appends the range low..high, inclusive, of values of `size` bytes, 4 or 8. NULL is an open end. Copies the values into
+ * *ranges. If both ends are the same pointer, those of the range are, too, so that readers need not compare them. */
 static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
-  int i = ranges->count++;
-  ranges->ranges[i] = (tsr_range){0};
-  if (low) {
-    memcpy(ranges->values[i][0], low, size);
-    ranges->ranges[i].low = ranges->values[i][0];
+  const int i = ranges->count++;
+  const void *ends[2] = {low, high == low ? NULL : high};
+  tsr_range *range = &ranges->ranges[i];
+  for (int end = 0; end < 2; end++) {
+    if (ends[end] && size == 8) memcpy(ranges->values[i][end], ends[end], 8);
+    else if (ends[end]) memcpy(ranges->values[i][end], ends[end], 4);
+    if (ends[end]) ends[end] = ranges->values[i][end];
   }
-  if (high) {
-    memcpy(ranges->values[i][1], high, size);
-    ranges->ranges[i].high = ranges->values[i][1];
-  }
+  *range = (tsr_range){.low = ends[0], .high = high == low ? ends[0] : ends[1]};
 }
 
 static void everything_matches(tsx_ranges *ranges) { add_range(ranges, NULL, NULL, 0); }
@@ -71,6 +70,16 @@ static int compare_text(const char *ascii, int size, const tsx_text *text) {
 /* Compares a numeric column with text or a blob, which is greater than all numbers. */
 static void compare_with_greatest(tsx_op op, tsx_ranges *ranges) {
   if (op == TSX_LT || op == TSX_LE) everything_matches(ranges);
+}
+
+/* Adds a single integer, if the datatype has it. Look-ups come here. */
+static void add_integer(const tsx_column *column, int64_t value, tsx_ranges *ranges) {
+  const tsr_kind kind = tsr_datatype_kind(column->description->datatype);
+  const unsigned bits = 8 * (unsigned)tsr_datatype_size(column->description->datatype);
+  const bool is_signed = kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_BOOLEAN;
+  const int64_t above = value >> (bits - is_signed < 64 ? bits - is_signed : 63); /* what does not fit */
+  if (above == 0 || (above == -1 && (is_signed || column->form == TSX_UINT64_SIGNED)))
+    add_range(ranges, &value, &value, 8); /* little-endian: the low bytes are the value in any integer datatype */
 }
 
 /* Adds the integers low..high, inclusive, clamped to the datatype. UINT64 shown as signed takes two ranges: in the
@@ -122,6 +131,10 @@ static void place_real(double d, wide *at, wide *above) {
 static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
   wide at, above;
   int type = sqlite3_value_numeric_type(value);
+  if (type == SQLITE_INTEGER && is_equality(op)) {
+    add_integer(column, sqlite3_value_int64(value), ranges);
+    return;
+  }
   if (type == SQLITE_INTEGER) {
     at = sqlite3_value_int64(value);
     above = at + 1;
@@ -369,15 +382,16 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
     return;
   }
   ranges->count = 0;
-  if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) {
+  const bool is_null = sqlite3_value_type(value) == SQLITE_NULL;
+  if (op == TSX_ISNOT && is_null) {
     everything_matches(ranges);
     return;
   }
-  if ((op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL) {
+  if ((op == TSX_NE || op == TSX_ISNOT) && !is_null) {
     unequal_ranges(column, value, how, ranges);
     return;
   }
-  if (sqlite3_value_type(value) == SQLITE_NULL) {
+  if (is_null) {
     /* Only IS is true for NULL, and of the remaining values only a float's NaN reads as NULL. */
     bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
     if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;

@@ -545,6 +545,67 @@ static void test_budget_and_failing_allocations(void **state) {
   made_close(&m);
 }
 
+static unsigned polls, stop_at; /* the host cancels at the poll of that number; 0: never */
+
+static bool cancels(void *argument) {
+  (void)argument;
+  return ++polls == stop_at;
+}
+
+/* Runs a query without keys. Returns its code, and the value of its aggregate. */
+static int single_value(tsr_aggregate_function function, uint64_t memory, double *real) {
+  tsr_query_aggregate aggregate = {.function = function, .has_argument = true, .argument = one_node(&field_a)};
+  const tsr_query query = {.threads = 1, .memory_bytes = memory, .aggregate_count = 1, .aggregates = &aggregate};
+  tsr_query_run *run;
+  tsr_value value;
+  polls = 0;
+  const int code = tsr_query_start(&array->snapshot, &query, &run, NULL);
+  if (code == TSR_OK) {
+    assert_int_equal(tsr_query_aggregate_value(run, 0, 0, &value, NULL), TSR_OK);
+    *real = value.as.real;
+  }
+  tsr_query_close(run);
+  return code;
+}
+
+/* The values of a median are sorted with polls for cancellation, and in place if there is no memory for a copy. */
+static void test_medians_of_many_values(void **state) {
+  (void)state;
+  made_array m;
+  double expected = 0, real = 0;
+  uint64_t counts[1000] = {0}, below = 0;
+  unsigned scan, sorted = 0, exceeded = 0;
+  const int32_t extents[2] = {200, 200};
+  const uint64_t low[2] = {0, 0}, high[2] = {399, 399};
+  made_open(&m, true, 2, false, 0, 399, extents);
+  made_finish_grid(&m);
+  made_dense(&m, 1, low, high, value_of);
+  made_finish_dense(&m);
+  begin(&m);
+  for (uint64_t y = 0; y < 400; y++)
+    for (uint64_t x = 0; x < 400; x++) counts[value_of(1, (uint64_t[2]){y, x}) + 300]++;
+  for (int v = 0; v < 1000; below += counts[v++]) /* the mean of the values number 79,999 and 80,000 */
+    for (uint64_t middle = 79999; middle <= 80000; middle++)
+      if (below <= middle && middle < below + counts[v]) expected += (v - 300) / 2.0;
+  tsr__memory_root(&m.snapshot.array->memory)->cancel.requested = cancels;
+  assert_int_equal(single_value(TSR_AGGREGATE_VARIANCE, 0, &real), TSR_OK);
+  scan = polls;
+  assert_int_equal(single_value(TSR_AGGREGATE_MEDIAN, 0, &real), TSR_OK);
+  assert_true(real == expected);
+  assert_true(polls > scan + 10);
+  stop_at = polls;
+  assert_int_equal(single_value(TSR_AGGREGATE_MEDIAN, 0, &real), TSR_INTERRUPT);
+  stop_at = 0;
+  for (uint64_t memory = 16 << 20; memory > 2 << 20; memory -= 1 << 19) {
+    const int code = single_value(TSR_AGGREGATE_MEDIAN, memory, &real);
+    assert_true(code == TSR_OK ? real == expected : code == TSR_BUDGET);
+    if (code == TSR_OK) sorted++;
+    else exceeded++;
+  }
+  assert_true(sorted > 4 && exceeded > 0);
+  made_close(&m);
+}
+
 /* Errors of expressions say which one they are about. */
 static void test_faults_name_their_expression(void **state) {
   (void)state;
@@ -579,6 +640,7 @@ int main(void) {
       cmocka_unit_test(test_large_tiles),
       cmocka_unit_test(test_threads_change_no_bit),
       cmocka_unit_test(test_budget_and_failing_allocations),
+      cmocka_unit_test(test_medians_of_many_values),
       cmocka_unit_test(test_faults_name_their_expression),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
