@@ -202,6 +202,7 @@ typedef struct tsr_fragment {
   const char *name; /* allocated after this structure and the room for its metadata */
   uint8_t *room; /* lent to metadata.arena; NULL: none */
   uint64_t room_size; /* in bytes */
+  struct tsr_fragment_slab *slab; /* the block that the fragment shares with others; NULL: it has one of its own */
   tsr_arena kept_arena; /* of `kept` */
   tsr_name parsed; /* the parts of the name */
   bool old_layout; /* the fragment is in the array's own directory, not in __fragments */

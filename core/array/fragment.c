@@ -12,7 +12,8 @@
  *
  * Loading many fragments: worker threads read the metadata files in parallel, into room allocated beforehand together
  * with each fragment, so that they do not contend for the host's allocator. The first fragment, which is read alone,
- * shows how much room the others need.
+ * shows how much room the others need. These share slabs, large blocks that the system may keep in huge pages, since a
+ * thousand fragments would cost more than a thousand page faults. A slab is freed with the last of its fragments.
  *
  * Sections: open files, lazy parts, loading, the registry.
  */
@@ -38,6 +39,8 @@
 #define EXPECTED_TAIL 65536 /* bytes at the end of a metadata file that a store may prefetch */
 /* size of a fragment's structure in bytes, rounded up so that the room after it is aligned */
 #define FRAGMENT_SIZE   ((sizeof(tsr_fragment) + 15) & ~(size_t)15)
+#define SLAB_SIZE       ((sizeof(fragment_slab) + 15) & ~(size_t)15)
+#define SLAB_MOST       (UINT64_C(8) << 20) /* bytes of a slab */
 #define KEPT_SPARE      32 /* the room for other metadata files is larger by 1/32 */
 #define METADATA_MOST   65536 /* most bytes of room for metadata that are allocated together with a fragment */
 #define CANCEL_INTERVAL 32 /* fragments read between two checks for cancellation */
@@ -50,6 +53,10 @@ typedef struct tsr_open_file {
   uint32_t holders; /* pins: > 0: the file is in use in any epoch */
   struct tsr_open_file *newer, *older;
 } fragment_open_file;
+
+typedef struct tsr_fragment_slab { /* begins a block of fragments */
+  uint64_t fragments; /* that are in it */
+} fragment_slab;
 
 static uint64_t file_count(const tsr_fragment *fragment) {
   return (uint64_t)fragment->metadata.slot_count * TSR_PART_COUNT + 1;
@@ -527,40 +534,90 @@ static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   if (fragment->run.tiles) drop_tiles(fragment);
   drop_kept(array, fragment);
   tsr__fragment_metadata_release(&fragment->metadata);
-  tsr__free(fragment);
+  fragment_slab *slab = fragment->slab;
+  if (!slab) tsr__free(fragment);
+  else if (--slab->fragments == 0) tsr__free(slab);
 }
 
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
   if (--fragment->references == 0) free_fragment(array, fragment);
 }
 
-/* Allocates a fragment together with `room` bytes for its metadata and `kept_room` bytes for its metadata file. */
-static int fragment_make(tsr_array *array, const char *name, uint64_t room, uint64_t kept_room, tsr_fragment **fragment,
-                         tsr_error *error) {
-  const size_t size = strlen(name) + 1;
-  tsr_fragment *f;
-  TSR_TRY(TSR_ALLOC_RAW_BYTES(&array->memory, FRAGMENT_SIZE + room + kept_room + size, &f, error));
-  *f = (tsr_fragment){.references = 1, .id = array->environment->next_fragment++};
+/* How much room is behind a fragment in its block. */
+typedef struct fragment_room {
+  uint64_t metadata, kept; /* bytes for its metadata, and for its metadata file; the name comes last */
+} fragment_room;
+
+/* Returns the bytes that a fragment takes with its room and its name. */
+static uint64_t fragment_bytes(const char *name, fragment_room room) {
+  return (FRAGMENT_SIZE + room.metadata + room.kept + strlen(name) + 1 + 15) & ~UINT64_C(15);
+}
+
+/* Makes a fragment at `block`, which has fragment_bytes. */
+static tsr_fragment *fragment_init(tsr_array *array, const char *name, fragment_room room, fragment_slab *slab,
+                                   uint8_t *block) {
+  tsr_fragment *f = (tsr_fragment *)(void *)block;
+  *f = (tsr_fragment){.references = 1, .id = array->environment->next_fragment++, .slab = slab};
   uint8_t *const behind = (uint8_t *)f + FRAGMENT_SIZE;
-  if (room > 0) f->room = behind;
-  f->room_size = room;
+  if (room.metadata > 0) f->room = behind;
+  f->room_size = room.metadata;
   tsr__arena_init(&f->kept_arena, &array->memory);
-  if (kept_room > 0) tsr__arena_lend(&f->kept_arena, &array->memory, behind + room, kept_room);
-  f->name = memcpy(behind + room + kept_room, name, size);
-  *fragment = f;
+  if (room.kept > 0) tsr__arena_lend(&f->kept_arena, &array->memory, behind + room.metadata, room.kept);
+  f->name = memcpy(behind + room.metadata + room.kept, name, strlen(name) + 1);
+  return f;
+}
+
+/* Makes a fragment in a block of its own. */
+static int fragment_make(tsr_array *array, const char *name, fragment_room room, tsr_fragment **fragment,
+                         tsr_error *error) {
+  uint8_t *block;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&array->memory, fragment_bytes(name, room), &block, error));
+  *fragment = fragment_init(array, name, room, NULL, block);
   return TSR_OK;
 }
 
 int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
-  return fragment_make(array, name, 0, 0, fragment, error);
+  return fragment_make(array, name, (fragment_room){0}, fragment, error);
+}
+
+static fragment_room listed_room(const tsr_array *array) {
+  return (fragment_room){array->registry.metadata_room,
+                         array->registry.kept_bytes < KEPT_ALL / 2 ? array->registry.kept_room : 0};
+}
+
+static void set_listed(tsr_fragment *fragment, const tsr_committed *item) {
+  fragment->parsed = item->parsed;
+  fragment->old_layout = item->old_layout;
 }
 
 static int new_listed(tsr_array *array, const tsr_committed *item, tsr_fragment **fragment, tsr_error *error) {
-  const uint64_t kept_room = array->registry.kept_bytes < KEPT_ALL / 2 ? array->registry.kept_room : 0;
-  TSR_TRY(fragment_make(array, item->name, array->registry.metadata_room, kept_room, fragment,
-                        error)); /* the registry's reference */
-  (*fragment)->parsed = item->parsed;
-  (*fragment)->old_layout = item->old_layout;
+  TSR_TRY(fragment_make(array, item->name, listed_room(array), fragment, error)); /* the registry's reference */
+  set_listed(*fragment, item);
+  return TSR_OK;
+}
+
+/* The same for many: makes fragments of items[0] to items[count - 1], in slabs. After a failure those that were made
+ * are there, and then NULL. */
+static int new_listed_many(tsr_array *array, const tsr_committed *const *items, uint64_t count,
+                           tsr_fragment **fragments, tsr_error *error) {
+  const fragment_room room = listed_room(array);
+  for (uint64_t made = 0, end = 0; made < count;) {
+    uint64_t bytes = SLAB_SIZE;
+    for (; end < count; end++) {
+      const uint64_t more = fragment_bytes(items[end]->name, room);
+      if (end > made && bytes + more > SLAB_MOST) break;
+      bytes += more;
+    }
+    uint8_t *block;
+    TSR_TRY(TSR_ALLOC_RAW_BYTES(&array->memory, bytes, &block, error));
+    fragment_slab *slab = (fragment_slab *)(void *)block;
+    slab->fragments = end - made;
+    for (block += SLAB_SIZE; made < end; made++) {
+      fragments[made] = fragment_init(array, items[made]->name, room, slab, block);
+      set_listed(fragments[made], items[made]);
+      block += fragment_bytes(items[made]->name, room);
+    }
+  }
   return TSR_OK;
 }
 
@@ -628,7 +685,7 @@ static int make_and_read(tsr_array *array, const tsr_committed *const *items, ui
   TSR_TRY(new_listed(array, items[0], &fragments[0], error));
   (void)read_footer(array, fragments[0], find_schema, array, &unseen);
   if (fragments[0]->metadata.schema) note_metadata(array, fragments[0]);
-  for (uint64_t i = 1; i < count; i++) TSR_TRY(new_listed(array, items[i], &fragments[i], error));
+  TSR_TRY(new_listed_many(array, items + 1, count - 1, fragments + 1, error));
   return read_together(&rest, count - 1, error);
 }
 

@@ -22,12 +22,11 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define CHUNK_HEADER      12u
-#define POLL_CHUNKS       64u /* chunks, of any size, after which the host is polled for cancellation, */
-#define FILTER_POLL_BYTES (4u << 20) /* or bytes */
-#define FOUND_CHUNKS_MAX  1024u /* chunks of a tile whose headers are read one by one, at most, */
-#define FOUND_CHUNK_LEAST 4096u /* and their mean size in bytes, at least */
-#define FEW_STAGES        4u /* up to this many filters need no allocation */
+#define CHUNK_HEADER       12u
+#define POLL_CHUNKS        64u /* chunks, of any size, after which the host is polled for cancellation, */
+#define FILTER_POLL_BYTES  (4u << 20) /* or bytes */
+#define LISTED_CHUNK_LEAST 4096u /* mean size in bytes of the chunks of a tile whose headers are read one by one */
+#define FEW_STAGES         4u /* up to this many filters need no allocation */
 
 /* ---- The table of filters -------------------------------------------------------------------- */
 
@@ -337,35 +336,40 @@ int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uin
   return TSR_OK;
 }
 
-int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
-                              tsr_chunk_range *range, tsr_error *error) {
+int tsr__pipeline_list_chunks(tsr_stored_read read, void *argument, uint64_t in_size, tsr_chunk_size *sizes,
+                              uint32_t *count, tsr_error *error) {
   uint8_t header[CHUNK_HEADER];
-  tsr_chunk_range found = {0};
   uint64_t at = sizeof(uint64_t);
-  range->count = 0;
+  *count = 0;
   if (in_size < at) return TSR_OK;
   TSR_TRY(read(argument, 0, header, sizeof(uint64_t), error));
   const uint64_t chunks = tsr__load64(header);
-  if (chunks == 0 || chunks > FOUND_CHUNKS_MAX || in_size / chunks < FOUND_CHUNK_LEAST) return TSR_OK;
+  if (chunks == 0 || chunks > TSR_CHUNKS_LISTED || in_size / chunks < LISTED_CHUNK_LEAST) return TSR_OK;
   for (uint64_t i = 0; i < chunks; i++) {
-    if (in_size - at < CHUNK_HEADER) return TSR_OK; /* whoever decodes the whole tile says what is wrong */
+    if (in_size - at < CHUNK_HEADER) return TSR_OK;
     TSR_TRY(read(argument, at, header, CHUNK_HEADER, error));
-    const uint64_t original = tsr__load32(header),
-                   stored = CHUNK_HEADER + (uint64_t)tsr__load32(header + 4) + tsr__load32(header + 8);
-    if (stored > in_size - at) return TSR_OK;
-    if (found.total + original > from && found.total < end) {
-      if (found.count++ == 0) {
-        found.at = at;
-        found.first = found.total;
-      }
-      found.size = at + stored - found.at;
-      found.last = found.total + original;
-    }
-    found.total += original;
+    const uint64_t stored = CHUNK_HEADER + (uint64_t)tsr__load32(header + 4) + tsr__load32(header + 8);
+    if (stored > in_size - at || stored > UINT32_MAX) return TSR_OK;
+    sizes[i] = (tsr_chunk_size){tsr__load32(header), (uint32_t)stored};
     at += stored;
   }
-  if (at == in_size) *range = found;
+  if (at == in_size) *count = (uint32_t)chunks;
   return TSR_OK;
+}
+
+tsr_chunk_range tsr__pipeline_find_chunks(const tsr_chunk_size *sizes, uint32_t count, uint64_t from, uint64_t end) {
+  tsr_chunk_range range = {0};
+  uint64_t at = sizeof(uint64_t);
+  for (uint32_t i = 0; i < count; at += sizes[i].stored, range.total += sizes[i].original, i++) {
+    if (range.total + sizes[i].original <= from || range.total >= end) continue;
+    if (range.count++ == 0) {
+      range.at = at;
+      range.first = range.total;
+    }
+    range.size = at + sizes[i].stored - range.at;
+    range.last = range.total + sizes[i].original;
+  }
+  return range;
 }
 
 /* Returns true if some byte of [from, end) is needed. */

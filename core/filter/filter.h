@@ -52,11 +52,22 @@ typedef struct tsr_chunk_range {
 /* Reads `size` bytes of a stored tile from byte `at` on. */
 typedef int (*tsr_stored_read)(void *argument, uint64_t at, void *bytes, uint64_t size, tsr_error *error);
 
-/* The same as tsr__pipeline_chunks for a tile that is still in a file: reads the headers of its chunks, one by one, and
- * nothing else. With the u64 `count` in front, the stored bytes of the range are a stored tile. `range->count` is 0,
- * and all else unset, if chunks are so small that it is faster to read the whole tile. */
-int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
-                              tsr_chunk_range *range, tsr_error *error);
+/* The sizes of a chunk of a stored tile in bytes: decoded; stored, with its header. */
+typedef struct tsr_chunk_size {
+  uint32_t original, stored;
+} tsr_chunk_size;
+
+#define TSR_CHUNKS_LISTED 1024u /* chunks of a tile that is listed, at most */
+
+/* Lists the chunks of a stored tile that is still in a file: reads their headers, one by one, and nothing else. `sizes`
+ * has room for TSR_CHUNKS_LISTED of them. *count is 0 if there are more, or if they are so small that it is faster to
+ * read the whole tile, or if the headers do not add up to in_size bytes: whoever decodes it says what is wrong. */
+int tsr__pipeline_list_chunks(tsr_stored_read read, void *argument, uint64_t in_size, tsr_chunk_size *sizes,
+                              uint32_t *count, tsr_error *error);
+
+/* The same as tsr__pipeline_chunks for a tile whose chunks are listed. With the u64 `count` in front, the stored bytes
+ * of the range are a stored tile. `count` is 0 if no chunk overlaps [from, end). */
+tsr_chunk_range tsr__pipeline_find_chunks(const tsr_chunk_size *sizes, uint32_t count, uint64_t from, uint64_t end);
 
 /* Which bytes of a decoded tile are needed, in blocks of equal size. */
 typedef struct tsr_needed_bytes {

@@ -271,6 +271,9 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
                        tsr__add_sat(values_room, format->nullable ? (end > 0 ? end - first : source->cells) : 0));
   const uint64_t needed_at = bytes;
   bytes = tsr__add_sat(bytes, blocks);
+  const uint64_t chunks_at = tsr__add_sat(bytes, 7) & ~UINT64_C(7),
+                 chunks = source->cut_end > 0 ? source->chunk_count : 0;
+  if (chunks > 0) bytes = tsr__add_sat(chunks_at, chunks * sizeof(tsr_chunk_size));
   tsr_tile *made;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &made, error));
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
@@ -283,6 +286,8 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   made->values = base + values_at;
   if (format->nullable) made->validity = base + values_at + values_room;
   if (blocks > 0) made->needed = memcpy(base + needed_at, source->needed, blocks);
+  made->chunk_count = (uint32_t)chunks;
+  if (chunks > 0) made->chunks = memcpy(base + chunks_at, source->chunks, chunks * sizeof(tsr_chunk_size));
   *tile = made;
   return TSR_OK;
 }

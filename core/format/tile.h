@@ -27,6 +27,9 @@ typedef struct tsr_tile {
   uint64_t values_size; /* in bytes */
   uint64_t *offsets; /* variable size: cells + 1 byte offsets into `values`, which never fall; else NULL */
   uint8_t *validity; /* from cell `first` on, one byte for each, 0: null; NULL if the field is not nullable */
+  /* of the whole tile's fixed part, so that another part of it can be read alone; chunk_count 0: unknown */
+  const tsr_chunk_size *chunks;
+  uint32_t chunk_count;
 } tsr_tile;
 
 /* Add and drop a reference; dropping the last one frees the tile. Thread-safe. */
@@ -41,6 +44,8 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
   /* The fixed part is not the tile's, but a stored tile of those of its chunks that hold the cells cut_first to
    * cut_end - 1; cut_end 0: it is the tile's. Only if tsr__tile_divides. */
   uint64_t cut_first, cut_end;
+  const tsr_chunk_size *chunks; /* of the whole tile, if cut_end > 0: borrowed, the decoded tile gets a copy */
+  uint32_t chunk_count;
   uint64_t first, end; /* if tsr__tile_divides: the requested cells are first to end - 1; end 0: all cells */
   /* If `end` > 0: borrowed, a byte for each block of TSR_NEEDED_CELLS cells of the tile, 0: none of them is needed;
    * NULL: all are. Chunks without needed cells are not decoded: their values are not set. */

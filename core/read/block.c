@@ -24,8 +24,11 @@
 #include "environment/environment.h"
 #include "format/fragment_metadata.h"
 #include "read/reader.h"
+#include "store/store.h"
 
-#define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */
+#define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread, */
+/* and where no tile stays in memory, nor its stored bytes: threads wait for each other less often */
+#define READ_BLOCK_SINKS_FOR_A_THREAD 32
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 
 typedef struct block_copy { /* one copy: a fragment's part of a space tile */
@@ -434,7 +437,10 @@ static int add_space(block_read *b, uint64_t *cost, tsr_error *error) {
 
 /* Reads the next window: at least one space tile, more as the budget allows. */
 static int read_window(block_read *b, tsr_error *error) {
-  const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
+  const tsr_array *array = b->snapshot->array;
+  const bool sinks = !b->take && array->store->uses_descriptors && (b->once || array->uncached);
+  const uint64_t tile_max = b->threads * (sinks ? READ_BLOCK_SINKS_FOR_A_THREAD : READ_BLOCK_TILES_FOR_A_THREAD),
+                 budget = b->memory.limit / 4;
   uint64_t cost = 0;
   TSR_TRY(tsr__cancelled(&b->environment->memory, error));
   tsr__arena_reset(&b->window.arena);

@@ -16,6 +16,7 @@
 #include "read/reader.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "store/store.h"
@@ -40,6 +41,7 @@ typedef struct tsr_fetch { /* a tile that is not in the cache */
   uint64_t cost; /* bytes charged to the query for it */
   uint64_t streams; /* its cells go to the request's sink: so many bytes; 0: a tile is made */
   bool done; /* the sink has all of them */
+  tsr_tile *before; /* NULL, or a part of the tile that is in the cache, and knows its chunks: the fetch's reference */
   tsr_tile_format format;
   tsr_tile_source source;
 } tile_fetch;
@@ -118,6 +120,13 @@ static bool goes_to_sink(const tsr_load *load, const tile_fetch *fetch, uint64_t
   const tsr_tile_sink *sink = fetch->request->sink;
   if (!sink || !tsr__tile_divides(&fetch->format)) return false;
   return sink->once || load->array->uncached || !tsr__cache_takes(load->array->cache, cost);
+}
+
+/* Returns true if it pays to read only the chunks that have the requested cells. */
+static bool is_cut(const tsr_load *load, const tile_fetch *fetch) {
+  return fetch->source.end > 0 &&
+         fetch->source.end - fetch->source.first <= fetch->source.cells / PARTIAL_DECODE_PART &&
+         fetch->source.sizes[TSR_PART_FIXED] >= CUT_LEAST && reads_small(load->array->store);
 }
 
 /* Finds how to decode the tile of a fetch, and how many bytes of it are stored. */
@@ -202,6 +211,15 @@ static int read_stored(void *argument, uint64_t at, void *bytes, uint64_t size, 
   return tsr__store_read_at(tile->file, tile->offset + at, bytes, size, error);
 }
 
+/* Lists the chunks of the tile: as an earlier load of it found them, or from their headers. */
+static int list_chunks(const tile_fetch *fetch, stored_tile *tile, uint64_t size, tsr_chunk_size *chunks,
+                       uint32_t *count, tsr_error *error) {
+  if (!fetch->before) return tsr__pipeline_list_chunks(read_stored, tile, size, chunks, count, error);
+  *count = fetch->before->chunk_count;
+  memcpy(chunks, fetch->before->chunks, *count * sizeof *chunks);
+  return TSR_OK;
+}
+
 /* Reads the chunks of the fixed part that have the requested cells, and the other parts of the tile whole. If that is
  * no gain, or something is wrong with the tile, clears group->cut and reads nothing. */
 static int read_cut(tsr_load *load, fetch_group *group, tsr_error *error) {
@@ -209,17 +227,21 @@ static int read_cut(tsr_load *load, fetch_group *group, tsr_error *error) {
   tsr_tile_source *source = &fetch->source;
   stored_tile tile = {group->files[TSR_PART_FIXED], group->offsets[TSR_PART_FIXED]};
   const uint64_t cell = tsr_datatype_size(fetch->format.datatype) * fetch->format.values_per_cell;
-  tsr_chunk_range range;
-  TSR_TRY(tsr__pipeline_find_chunks(read_stored, &tile, group->sizes[TSR_PART_FIXED], source->first * cell,
-                                    source->end * cell, &range, error));
+  tsr_chunk_size chunks[TSR_CHUNKS_LISTED];
+  uint32_t count;
+  TSR_TRY(list_chunks(fetch, &tile, group->sizes[TSR_PART_FIXED], chunks, &count, error));
+  const tsr_chunk_range range = tsr__pipeline_find_chunks(chunks, count, source->first * cell, source->end * cell);
   group->cut = range.count > 0 && range.total == tsr__mul_sat(source->cells, cell) && range.first % cell == 0 &&
                range.last % cell == 0 && range.size <= group->sizes[TSR_PART_FIXED] / 2;
   if (!group->cut) return TSR_OK;
-  uint64_t bytes = sizeof(uint64_t) + range.size;
+  const uint64_t list = count * sizeof *chunks;
+  uint64_t bytes = list + sizeof(uint64_t) + range.size;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++)
     if (p != TSR_PART_FIXED) bytes = tsr__add_sat(bytes, group->sizes[p]);
   TSR_TRY(TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error));
-  uint8_t *at = group->bytes;
+  source->chunks = memcpy(group->bytes, chunks, list);
+  source->chunk_count = count;
+  uint8_t *at = group->bytes + list;
   tsr__store64(at, range.count);
   TSR_TRY(read_stored(&tile, range.at, at + sizeof(uint64_t), range.size, error));
   source->bytes[TSR_PART_FIXED] = at;
@@ -301,13 +323,6 @@ static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsign
   if (rc != TSR_IO || !few || load->group_count == 1) return rc;
   TSR_TRY(read_early(load, error));
   return tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
-}
-
-/* Returns true if it pays to read only the chunks that have the requested cells. */
-static bool is_cut(const tsr_load *load, const tile_fetch *fetch) {
-  return fetch->source.end > 0 &&
-         fetch->source.end - fetch->source.first <= fetch->source.cells / PARTIAL_DECODE_PART &&
-         fetch->source.sizes[TSR_PART_FIXED] >= CUT_LEAST && reads_small(load->array->store);
 }
 
 /* Divides the sorted fetches into groups of adjacent tiles, opens their files and holds them. Groups are short enough
@@ -434,6 +449,15 @@ bool tsr__tile_is_in_memory(tsr_array *array, tsr_tile_request request) {
   return fits;
 }
 
+/* Returns a reference to a part of the fetch's tile that is in memory, if it knows the chunks of the tile. */
+static tsr_tile *find_part(const tsr_load *load, const tile_fetch *fetch) {
+  if (fetch->request->partly == 0 || !is_cut(load, fetch)) return NULL;
+  tsr_tile *tile = find_tile(load->array, fetch->request);
+  if (tile && tile->chunk_count > 0) return tile;
+  tsr__tile_drop(tile);
+  return NULL;
+}
+
 /* Serves requests from memory, and makes sorted fetches for the rest. */
 static int find_tiles(tsr_load *load, tsr_error *error) {
   uint64_t missing = 0;
@@ -466,6 +490,7 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
     fetch->request = request;
     if (prepare_fetch(load, fetch, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
+    fetch->before = find_part(load, fetch);
     load->fetch_count++;
   }
   if (load->fetch_count > 1) qsort(load->fetches, load->fetch_count, sizeof(tile_fetch), compare_fetches);
@@ -535,6 +560,7 @@ static int load_end(tsr_load *load, int rc, tsr_error *error) {
       load->requests[i].decoded = false;
     }
   }
+  for (uint64_t i = 0; i < load->fetch_count; i++) tsr__tile_drop(load->fetches[i].before);
   if (load->fetches) tsr__array_files_done(load->array);
   tsr__free(load->fetches);
   tsr__free(load->groups);

@@ -83,7 +83,7 @@ BELOW = {
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
         ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
         ("Sharing, safety, speed", "sharing-and-speed"))],
-    "docs/design": ["Five ways through the folders <docs/design-paths>", "The engine <docs/design-engine>", "docs/decisions/*"],
+    "docs/design": ["Six ways through the folders <docs/design-paths>", "The engine <docs/design-engine>", "docs/decisions/*"],
     "docs/commits": ["Beside merges, other writers <docs/commits-beside-merges>"],
     "docs/format": ["Schemas, metadata, groups <docs/format-schema>", "Commits, deletes <docs/format-commits>", "Fragments <docs/format-fragments>"],
     "docs/errata": ["Statistics, orders, filters <docs/errata-values>", "Names, order, conditions <docs/errata-more>"],

@@ -338,6 +338,42 @@ static void test_together_without_memory(void **state) {
   }
 }
 
+/* More fragments than one slab has room for. They come and go in any order, and leave nothing. */
+static void test_slabs_go_with_their_last_fragment(void **state) {
+  enum { MANY = 8000 };
+  static char names[MANY][64];
+  static tsr_committed items[MANY];
+  static const tsr_committed *pointers[MANY];
+  uint64_t most = 0, left = 0;
+  for (int i = 0; i < MANY; i++) {
+    snprintf(names[i], sizeof *names, "__%d_%d" U "_22", i + 1, i + 1);
+    const tiny_fragment f = {names[i], SPARSE, 1, false, false, i % 40, 42, 3, 2, NULL};
+    tiny_put_fragment(store, &f);
+    items[i].name = names[i];
+    assert_true(tsr__name_parse(names[i], strlen(names[i]), &items[i].parsed));
+    pointers[i] = &items[i];
+  }
+  array->threads = 2;
+  for (int round = 0; round < 3; round++) {
+    tsr_map *fragments = &array->registry.fragments;
+    assert_int_equal(tsr__array_fragments_read(array, pointers, MANY, &error), TSR_OK);
+    assert_int_equal(fragments->count, MANY);
+    most = array->memory.used;
+    for (int k = 0; k < MANY; k++) {
+      const int i = k * 1999 % MANY;
+      tsr_fragment *fragment = tsr__map_remove(fragments, names[i]);
+      assert_string_equal(fragment->name, names[i]);
+      assert_int_equal(fragment->parsed.start, i + 1);
+      assert_int_equal(tsr__load32(fragment->metadata.non_empty_domain[0].low), i % 40);
+      tsr__array_fragment_drop(array, fragment);
+    }
+    tsr__map_release(fragments);
+    assert_true(most > array->memory.used + (UINT64_C(9) << 20)); /* more than a slab can have */
+    if (round > 0) assert_int_equal(array->memory.used, left);
+    left = array->memory.used;
+  }
+}
+
 static void test_no_memory(void **state) {
   const tiny_fragment f = {"__7_7" U "_22", DENSE, 1, true, false, 15, 42, 0, 0, NULL};
   tsr_fragment *fragment;
@@ -367,6 +403,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_together_in_one_thread, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_interrupted, setup, teardown),
       cmocka_unit_test_setup_teardown(test_together_without_memory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_slabs_go_with_their_last_fragment, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,12 +142,14 @@ static void test_single_chunks_of_a_large_tile_are_read(void **state) {
   for (uint64_t i = 0; i < 40; i++) {
     assert_int_equal(load_big(&m, f, i * 31 % 32 * 2048 + i, &decoded, &read), TSR_OK);
     assert_int_equal(decoded, i < 16 ? 2048 : i == 16 ? BIG_CELLS : 0);
-    assert_int_equal(read, i < 16 ? 8 + 32 * 12 + (BIG_CHUNK + 12) : i == 16 ? 8 + 32 * (BIG_CHUNK + 12) : 0);
+    const uint64_t headers = i == 0 ? 8 + 32 * 12 : 0; /* the part in the cache knows where the chunks are */
+    assert_int_equal(read, i < 16 ? headers + (BIG_CHUNK + 12) : i == 16 ? 8 + 32 * (BIG_CHUNK + 12) : 0);
   }
   tsr__cache_set_limit(m.array.cache, 0);
   for (uint64_t i = 0; i < 40; i++) {
     assert_int_equal(load_big(&m, f, i * 31 % 32 * 2048 + i, &decoded, &read), TSR_OK);
     assert_int_equal(decoded, 2048);
+    assert_int_equal(read, 8 + 32 * 12 + (BIG_CHUNK + 12));
   }
   made_close(&m);
 }
@@ -165,6 +167,29 @@ static void test_damage_in_the_chunks_of_a_large_tile_is_an_error(void **state) 
         assert_int_equal(load_big(&m, f, cell, &decoded, &read), TSR_CORRUPT);
       made_close(&m);
     }
+}
+
+/* Where the list of a tile's chunks leads to other bytes than chunks, they are not decoded. The list goes with its
+ * tile: the next one comes from the file. */
+static void test_chunks_that_are_listed_are_checked_when_they_are_read(void **state) {
+  (void)state;
+  made_array m;
+  uint64_t decoded, read;
+  tsr_fragment *f = open_big(&m, 0, 0);
+  uint64_t *offsets = f->metadata.slots[0].offsets[TSR_PART_FIXED];
+  assert_int_equal(load_big(&m, f, 5, &decoded, &read), TSR_OK);
+  for (uint64_t chunk = 1; chunk < 31; chunk++) {
+    offsets[0] += 4;
+    assert_int_equal(load_big(&m, f, chunk * 2048, &decoded, &read), TSR_CORRUPT);
+    assert_int_equal(read, BIG_CHUNK + 12);
+    offsets[0] -= 4;
+  }
+  assert_int_equal(load_big(&m, f, 2048, &decoded, &read), TSR_OK);
+  assert_int_equal(read, BIG_CHUNK + 12);
+  tsr__cache_forget(m.array.cache, f->id);
+  assert_int_equal(load_big(&m, f, 5, &decoded, &read), TSR_OK);
+  assert_int_equal(read, 8 + 32 * 12 + (BIG_CHUNK + 12));
+  made_close(&m);
 }
 
 static void test_costs_are_the_bytes_of_decoded_tiles(void **state) {
@@ -262,6 +287,7 @@ int main(void) {
       cmocka_unit_test(test_few_cells_are_decoded_with_their_chunks_alone),
       cmocka_unit_test(test_single_chunks_of_a_large_tile_are_read),
       cmocka_unit_test(test_damage_in_the_chunks_of_a_large_tile_is_an_error),
+      cmocka_unit_test(test_chunks_that_are_listed_are_checked_when_they_are_read),
       cmocka_unit_test(test_a_load_past_the_budget_loads_and_charges_nothing),
       cmocka_unit_test(test_sizes_in_the_metadata_are_checked_before_memory_is_taken),
       cmocka_unit_test(test_damage_is_an_error),
