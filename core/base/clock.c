@@ -1,5 +1,5 @@
-/* clock.c: reads the clock that is never set, and waits by it. Each system has its own way to say that a condition waits
- * by that clock. */
+/* clock.c: reads the clock that is never set, and waits by it. Each system has its own way to say by which clock a
+ * condition waits. */
 #include "base/clock.h"
 
 #include <time.h>
