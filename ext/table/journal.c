@@ -147,7 +147,7 @@ static int present_name(const tsx_table *table, char **name) {
   const int code =
       *table->commit.id ? has_config(db, table->schema_name, table->name, "id", table->commit.id) : SQLITE_ROW;
   if (code == SQLITE_DONE) return tsx_config_find(db, table->schema_name, "id", table->commit.id, name);
-  if (code != SQLITE_ROW) return code; /* SQLite may have rolled the transaction back, and the next query would succeed */
+  if (code != SQLITE_ROW) return code; /* SQLite may have rolled back, and the next query would succeed */
   *name = sqlite3_mprintf("%s", table->name);
   return *name ? SQLITE_ROW : SQLITE_NOMEM;
 }
