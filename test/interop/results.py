@@ -91,6 +91,10 @@ def test_cards():
     text = repr(a)
     for words in ("'cube': dense, 60 cells", "dimension  y_index  INT64", "label      y ", "attribute  v ", "tiles of", 'tessera.sql("SELECT ... FROM a")'):
         assert words in text, text
+    twice = tessera.create("twice", np.arange(4.0))
+    twice.write("value", np.zeros(2))
+    assert "at most 6 cells" in repr(twice) and len(twice) == 4, "overwritten cells are in a fragment still"
+    tessera.drop("twice")
     assert ".where('n', '>', 3)" in repr(a.sel(t=1).where("n", ">", 3)) and "sel(t=1)" in repr(a.sel(t=1).where("n", ">", 3))
     assert "<svg" in a._repr_html_() and "y_index" in a._repr_html_()
     hostile = tessera.create("<script>", {"<b>&": np.arange(4).reshape(2, 2)}, dimensions=["<i>", "x"])
@@ -452,12 +456,21 @@ def test_command():
         told = command(*words, status=2)
         assert told.count("\n") == 1 and told.startswith("tessera: ") and says in told, told
     same(command("head", "cube", "-n", "2", "--json", "--limit", "1").count("\n"), 1, "options behind the verb")
+    with contextlib.closing(sqlite3.connect("kept.db", isolation_level=None)) as db:
+        tessera.load(db)
+        db.execute("CREATE VIRTUAL TABLE inside USING tessera(k INT32 DIMENSION, v INT32)")
+        db.execute("INSERT INTO inside VALUES(1, 2)")
+        db.execute("SELECT tessera_hide('db:inside'), tessera_attach('cube', '{\"keep\":true}')")
+    same((command("sql", "-d", "kept.db", "SELECT v FROM inside"), command("sql", "-d", "kept.db", "SELECT count(*) FROM cube")), ("v\n2\n", "count(*)\n60\n"), "tables that a file remembers")
+    assert "no such table: outside" in command("sql", "-d", "kept.db", "SELECT * FROM outside", status=2)
+    if shutil.which("sqlite3"):
+        same(command("shell", "kept.db", "SELECT v FROM inside"), "2\n", "in the shell, too")
     tessera.sql("SELECT tessera_create_group('group')").fetchall()
     tessera.create("group/one", whole, dimensions=["t", "y", "x"])
     tessera.sql("SELECT tessera_add_member('group', 'group/one')").fetchall()
     assert "group/one,dense array,60," in command("info", "group") and command("--version").startswith("tessera "), command("info", "group")
     same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
-    assert "usage" in command("cube", status=2), "a path before a verb is an error with the list"
+    assert "ls, info, sql" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None
 
 
@@ -473,8 +486,13 @@ def test_command_with_odd_input():
     assert not os.path.exists("typo.db")
     same(len(command("head", "cube", "--where", "n > 7 -- all", "-n", "2").splitlines()), 3, "a comment does not hide the limit")
     for words, says in ((("head", "cube", "-n", "-3"), "no number of rows"), (("--limit", "x", "head", "cube"), "no number of rows"), (("sql", "--arrow", "a.arrow", "--limit", "3", "SELECT 1"), "--arrow writes all rows"), (("sql", "SELECT 1; SELECT 2"), "one statement only"),
-                        (("head", "."), "tessera ls"), (("copy", "cube", "cube/inside"), "lies within"), (("sql", ""), "a SELECT"), ((), "VERB")):
+                        (("head", "."), "tessera ls"), (("copy", "cube", "cube/inside"), "lies within"), (("sql", ""), "a SELECT"), ((), "expected a verb")):
         assert says in command(*words, status=2), (words, command(*words, status=2))
+    for words, says in ((("heads", "cube"), "did you mean head?"), (("describe", "cube"), "did you mean info?"), (("cube",), "`tessera info cube`"), (("SELECT 1",), "say sql before a SELECT"), (("zzz",), "tessera --help"), (("help",), "say --help"),
+                        (("sql", "SELECT 1", "--explian"), "tessera: sql has no option --explian: did you mean --explain?"), (("head", "cube", "--limt=3"), "--limit"), (("ls", ".", "--zzz"), "it has --box, "), (("sql", "my.db", "SELECT 1"), "'SELECT 1' is one argument too many"),
+                        (("copy", "cube"), "tessera copy: the following arguments are required: TO"), ((), "expected a verb: ls, info")):
+        said = command(*words, status=2)
+        assert says in said and said.count("\n") == 1, (words, said)
     command("sql", "--arrow", "failed.arrow", "SELECT abs(-9223372036854775808)", status=2)
     same([name for name in os.listdir(".") if "failed" in name], [], "a file that failed leaves nothing")
     assert command("ls", "cube").startswith("path,kind,cells,bytes\ncube,dense array,60,"), "of an array, the array"

@@ -186,7 +186,14 @@ def _sql(args):
         raise ValueError("--arrow writes all rows: say LIMIT in the SELECT")
     if args.text == "-" and sys.stdin is None:
         raise ValueError("there is no standard input")
-    result = sql(sys.stdin.read() if args.text == "-" else args.text, params, connection=connection)
+    text = sys.stdin.read() if args.text == "-" else args.text
+    try:
+        result = sql(text, params, connection=connection)
+    except Exception as e:
+        if "no such table" not in str(e) or not args.database or not _keeps(connection):
+            raise
+        _rows(connection, "SELECT tessera_attach()")
+        result = sql(text, params, connection=connection)
     if args.explain:
         result.explain()
     elif args.arrow:
@@ -208,6 +215,14 @@ def _sql(args):
     else:
         _print(args.form, result.columns, _limited(result, args.limit))
     return 0
+
+
+def _keeps(connection):
+    """Whether the database remembers tables that tessera_attach() makes: those of groups, and hidden ones."""
+    cursor = connection.cursor()
+    if not cursor.execute("SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'tessera_kept'").fetchall():
+        return False
+    return bool(cursor.execute("SELECT 1 FROM main.tessera_kept LIMIT 1").fetchall())
 
 
 def _literal(text):
@@ -266,11 +281,16 @@ def _shell(args):
     if args.file and args.database:
         raise ValueError(f"shell opens one database, not two: {args.file} and {args.database}")
     commands = ["-cmd", f".load '{loadable_path()}'"]
+    file = args.file or args.database
+    if file and os.path.exists(file):
+        with contextlib.suppress(Exception), contextlib.closing(_open(file)) as connection:   # sqlite3 tells what is wrong with the file
+            if _keeps(connection):
+                commands += ["-cmd", f".output {os.devnull}", "-cmd", "SELECT tessera_attach();", "-cmd", ".output"]
     for group in args.attach or ():
         text = group.replace("'", "''")
         commands += ["-cmd", f"SELECT tessera_attach('{text}') || ' tables';"]
     try:
-        os.execvp("sqlite3", ["sqlite3", *commands, args.file or args.database or ":memory:", *args.statements])
+        os.execvp("sqlite3", ["sqlite3", *commands, file or ":memory:", *args.statements])
     except FileNotFoundError:
         raise FileNotFoundError("the program sqlite3 is not installed: apt install sqlite3, or brew install sqlite") from None
 
@@ -291,15 +311,64 @@ def _count(text):
     return int(text)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, with what a mistyped word may have meant."""
+
+    def error(self, message):
+        if message.endswith("required: VERB"):
+            message = f"expected a verb: {', '.join(self.verbs)}; tessera --help says what they do"
+        self.exit(2, f"{self.prog}: {_line(message)}\n")
+
+    def _check_value(self, action, value):   # the parser of verbs
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(None, _strange_verb(value, list(action.choices)))
+
+
+_OTHER_VERBS = {"list": "ls", "dir": "ls", "tree": "ls", "describe": "info", "desc": "info", "schema": "info", "show": "info", "query": "sql", "select": "sql", "cat": "head", "cp": "copy", "consolidate": "upkeep",
+                "vacuum": "upkeep", "verify": "check"}
+
+
+def _like(word, words):
+    import difflib
+    return next(iter(difflib.get_close_matches(word, words, 1)), None)
+
+
+def _strange_verb(word, verbs):
+    """Returns the message about a word in the place of the verb."""
+    if re.match(r"\s*(SELECT|WITH|VALUES)\s", word, re.IGNORECASE):
+        hint = "say sql before a SELECT"
+    elif "/" in word or os.path.exists(word):
+        hint = f"say a verb before the path, as in `tessera info {word}`"
+    elif word == "help":
+        hint = "say --help, also behind a verb"
+    else:
+        like = _OTHER_VERBS.get(word.lower()) or _like(word.lower(), verbs)
+        hint = f"did you mean {like}?" if like else "tessera --help says what they do"
+    return f"{word!r} is no verb: {', '.join(verbs)}; {hint}"
+
+
+def _check_rest(parser, args, rest):
+    """Fails if arguments are left that no option of the verb takes."""
+    if not rest:
+        return
+    options = sorted(option for option in parser.verbs[args.verb]._option_string_actions if option.startswith("--"))
+    word = next((word for word in rest if word.startswith("-")), None)
+    if word is None:
+        parser.error(f"{args.verb}: {rest[0]!r} is one argument too many: a text with blanks is in quotes")
+    like = _like(word.partition("=")[0], options)
+    parser.error(f"{args.verb} has no option {word.partition('=')[0]}" + (f": did you mean {like}?" if like else f": it has {', '.join(options)}"))
+
+
 def _parser():
     from . import __version__
-    parser = argparse.ArgumentParser("tessera", description="Arrays of TileDB's format as SQL tables.")
+    parser = _Parser("tessera", description="Arrays of TileDB's format as SQL tables.")
     parser.add_argument("--version", action="version", version=f"tessera {__version__}")
     _add_output(parser, None)
+    parser.verbs = {}
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(name, run, says, *arguments):
-        made = verbs.add_parser(name, help=says, description=says)
+        made = parser.verbs[name] = verbs.add_parser(name, help=says, description=says)
         _add_output(made, argparse.SUPPRESS)
         for words, options in arguments:
             made.add_argument(*words, **options)
@@ -333,7 +402,9 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):   # a name that is no UTF-8 is printed as the bytes that it has
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="surrogateescape" if (stream.encoding or "").lower().replace("-", "") == "utf8" else "backslashreplace")
-    args = _parser().parse_args(arguments)
+    parser = _parser()
+    args, rest = parser.parse_known_args(arguments)
+    _check_rest(parser, args, rest)
     try:
         status = args.run(args)
         sys.stdout.flush()
