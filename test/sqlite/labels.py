@@ -668,8 +668,8 @@ def test_write_label_by_chance():
     for falls in (False, True):
         db.query(f"CREATE VIRTUAL TABLE c USING tessera(kind=dense, y INT8 DIMENSION(-20, 19, 7) LABEL q INT32 {'DECREASING' if falls else ''}, v INT8)")
         db.query("INSERT INTO c(y, v) SELECT value, 1 FROM json_each('[" + ",".join(map(str, range(-20, 20))) + "]')")
-        known, done = [None] * 40, 0
-        for _ in range(host.rounds(150)):
+        known, done, tries = [None] * 40, 0, host.rounds(150)
+        for _ in range(tries):
             first, count = chance.randrange(40), chance.randint(1, 4)
             first = min(first, 40 - count)
             values = [10 * (first + i) + chance.randint(-8, 8) * (1 if chance.random() < 0.7 else 4) for i in range(count)]
@@ -684,7 +684,7 @@ def test_write_label_by_chance():
             else:
                 check_contains(db.error(sql, given).text, "its values must " + ("fall" if falls else "rise"))
             same([row[0] for row in db.query("SELECT q FROM c ORDER BY y")], known)
-        assert 20 < done < 140, done
+        assert tries * 20 // 150 < done and (tries < 30 or done < tries * 140 // 150), (done, tries)   # the first ones succeed
         db.query("DROP TABLE c")
     db.close()
 
