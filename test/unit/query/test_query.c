@@ -572,7 +572,7 @@ static int single_value(tsr_aggregate_function function, uint64_t memory, double
 static void test_medians_of_many_values(void **state) {
   (void)state;
   made_array m;
-  double expected = 0, real = 0;
+  double median = 0, real = 0;
   uint64_t counts[1000] = {0}, below = 0;
   unsigned scan, sorted = 0, exceeded = 0;
   const int32_t extents[2] = {200, 200};
@@ -586,19 +586,19 @@ static void test_medians_of_many_values(void **state) {
     for (uint64_t x = 0; x < 400; x++) counts[value_of(1, (uint64_t[2]){y, x}) + 300]++;
   for (int v = 0; v < 1000; below += counts[v++]) /* the mean of the values number 79,999 and 80,000 */
     for (uint64_t middle = 79999; middle <= 80000; middle++)
-      if (below <= middle && middle < below + counts[v]) expected += (v - 300) / 2.0;
+      if (below <= middle && middle < below + counts[v]) median += (v - 300) / 2.0;
   tsr__memory_root(&m.snapshot.array->memory)->cancel.requested = cancels;
   assert_int_equal(single_value(TSR_AGGREGATE_VARIANCE, 0, &real), TSR_OK);
   scan = polls;
   assert_int_equal(single_value(TSR_AGGREGATE_MEDIAN, 0, &real), TSR_OK);
-  assert_true(real == expected);
+  assert_true(real == median);
   assert_true(polls > scan + 10);
   stop_at = polls;
   assert_int_equal(single_value(TSR_AGGREGATE_MEDIAN, 0, &real), TSR_INTERRUPT);
   stop_at = 0;
   for (uint64_t memory = 16 << 20; memory > 2 << 20; memory -= 1 << 19) {
     const int code = single_value(TSR_AGGREGATE_MEDIAN, memory, &real);
-    assert_true(code == TSR_OK ? real == expected : code == TSR_BUDGET);
+    assert_true(code == TSR_OK ? real == median : code == TSR_BUDGET);
     if (code == TSR_OK) sorted++;
     else exceeded++;
   }
