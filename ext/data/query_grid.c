@@ -536,29 +536,48 @@ static bool has_aggregate(const tsx_expr *tree) {
   return found;
 }
 
-/* Returns the first item that a term of GROUP BY means: by its number, its alias or its words; item_count if none. */
-static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term) {
+/* Returns true if two trees that tsx_expr_equal takes for equal, as it does before names are resolved, have the same
+ * names. There is only one table, so qualifiers say nothing. */
+static bool rows_same_names(const tsx_expr *a, const tsx_expr *b) {
+  bool same = a->kind != TSX_EXPR_NAME || !sqlite3_stricmp(a->name, b->name);
+  if (same && a->base) same = rows_same_names(a->base, b->base);
+  for (uint32_t i = 0; i < a->count && same; i++) same = rows_same_names(a->operands[i], b->operands[i]);
+  return same;
+}
+
+/* Returns the first item that a term of GROUP BY means: by its number, its words or, if it names no column of the table,
+ * its alias; item_count if none. */
+static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term, const tsx_grid_source *source) {
   const bool ordinal = term->kind == TSX_EXPR_LITERAL && isdigit((unsigned char)*term->begin);
   const long number = ordinal ? strtol(term->begin, NULL, 10) : 0;
   if (number >= 1 && number <= (long)s->item_count) return (uint32_t)number - 1;
-  uint32_t i = 0;
-  for (; i < s->item_count; i++) {
-    const tsx_item *item = &s->items[i];
-    if (tsx_expr_equal(item->tree, term)) break;
-    if (item->name && term->kind == TSX_EXPR_NAME && !term->table && !sqlite3_stricmp(item->name, term->name)) break;
-  }
-  return i;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (tsx_expr_equal(s->items[i].tree, term) && rows_same_names(s->items[i].tree, term)) return i;
+  bool alias = term->kind == TSX_EXPR_NAME && !term->table;
+  for (uint32_t c = 0; c < source->column_count && alias; c++)
+    alias = sqlite3_stricmp(source->columns[c].name, term->name) != 0;
+  for (uint32_t i = 0; i < s->item_count && alias; i++)
+    if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return i;
+  return s->item_count;
 }
 
 /* Makes the terms of GROUP BY the keys of the columns. */
-static int rows_groups(grid_maker *m, const tsx_select *s, tsr_error *error) {
+static int rows_groups(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, tsr_error *error) {
   for (uint32_t k = 0; k < s->group_count; k++) {
-    const uint32_t i = rows_item_of_term(s, s->group[k]);
+    const uint32_t i = rows_item_of_term(s, s->group[k], source);
     if (i == s->item_count)
       return tsx_fail(error, TSR_ERROR, "'%.*s' in GROUP BY is none of the columns: add it to them",
                       (int)(s->group[k]->end - s->group[k]->begin), s->group[k]->begin);
-    m->columns[i].key = (int)k;
+    if (m->columns[i].key < 0) m->columns[i].key = (int)k;
   }
+  return TSR_OK;
+}
+
+/* Makes the terms of GROUP BY, in their order, the axes. A term may mean the same column as an earlier one. */
+static int rows_axes_of_groups(grid_maker *m, const tsx_select *s, tsr_error *error) {
+  for (uint32_t k = 0; k < s->group_count; k++)
+    for (uint32_t i = 0; i < m->column_count; i++)
+      if (m->columns[i].key == (int)k) TSX_TRY(grid_add_axis(m, i, m->columns[i].name, error));
   return TSR_OK;
 }
 
@@ -596,10 +615,10 @@ static int rows_plan(grid_maker *m, const tsx_select *s, const tsx_grid_source *
     if (!m->columns[i].name) return tsx_out_of_memory(error);
   }
   if (stars && s->group_count) return tsx_fail(error, TSR_ERROR, "* with GROUP BY: name the columns");
-  if (s->group_count) TSX_TRY(rows_groups(m, s, error));
+  if (s->group_count) TSX_TRY(rows_groups(m, s, source, error));
   else if (!m->over_groups || s->distinct) rows_keys(m, s, source);
   TSX_TRY(grid_find_value(m, column, error));
-  return grid_axes_named(m, error);
+  return s->group_count ? rows_axes_of_groups(m, s, error) : grid_axes_named(m, error);
 }
 
 /* Takes the rows that SQLite gives. */
