@@ -212,25 +212,7 @@ static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uin
 /* Gives an item of the row, as tsx_run_value does. */
 static int grid_value(const grid_maker *m, uint32_t item, tsr_value *value, tsr_error *error) {
   if (!m->statement) return tsx_run_value(m->run, item, value, error);
-  const int column = (int)item;
-  *value = (tsr_value){.type = TSR_VALUE_NULL};
-  switch (sqlite3_column_type(m->statement, column)) {
-  case SQLITE_NULL: return TSR_OK;
-  case SQLITE_INTEGER:
-    value->type = TSR_VALUE_INTEGER;
-    value->as.integer = sqlite3_column_int64(m->statement, column);
-    return TSR_OK;
-  case SQLITE_FLOAT:
-    value->type = TSR_VALUE_REAL;
-    value->as.real = sqlite3_column_double(m->statement, column);
-    return TSR_OK;
-  case SQLITE_TEXT: break;
-  default: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
-  }
-  value->type = TSR_VALUE_TEXT;
-  value->as.text.bytes = (const char *)sqlite3_column_text(m->statement, column);
-  value->as.text.size = (uint64_t)sqlite3_column_bytes(m->statement, column);
-  return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  return tsx_query_value(sqlite3_column_value(m->statement, (int)item), value, error);
 }
 
 static int grid_keep_key(grid_maker *m, uint32_t a, uint64_t *word, tsr_error *error) {
@@ -625,8 +607,7 @@ static int rows_plan(grid_maker *m, const tsx_select *s, const tsx_grid_source *
 static int rows_take(grid_maker *m, tsr_error *error) {
   int code;
   while ((code = sqlite3_step(m->statement)) == SQLITE_ROW) TSX_TRY(grid_keep_row(m, error));
-  if (code == SQLITE_DONE) return TSR_OK;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+  return tsx_core_result(m->connection->db, code, error);
 }
 
 /* Makes the grid of a SELECT from a tessera_query of the rows that SQLite gives. */
@@ -638,7 +619,7 @@ static int rows_make(grid_maker *m, const tsx_select *s, const tsx_grid_source *
         "a grid of the tessera_query %.64s takes neither joins nor subqueries: make a tessera_query of them",
         source->name);
   const int code = sqlite3_prepare_v2(m->connection->db, s->text, -1, &m->statement, NULL);
-  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+  TSX_TRY(tsx_core_result(m->connection->db, code, error));
   grid_limits(m, source->memory_bytes, limit);
   TSX_TRY(rows_plan(m, s, source, column, error));
   TSX_TRY(rows_take(m, error));
