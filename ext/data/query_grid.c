@@ -527,8 +527,8 @@ static bool rows_same_names(const tsx_expr *a, const tsx_expr *b) {
   return same;
 }
 
-/* Returns the first item that a term of GROUP BY means: by its number, its words or, if it names no column of the table,
- * its alias; item_count if none. */
+/* Returns the first item that a term of GROUP BY means: by its number, its words or, if it names no column of the
+ * table, its alias; item_count if none. */
 static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term, const tsx_grid_source *source) {
   const bool ordinal = term->kind == TSX_EXPR_LITERAL && isdigit((unsigned char)*term->begin);
   const long number = ordinal ? strtol(term->begin, NULL, 10) : 0;
