@@ -901,10 +901,9 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   tsr__work_more(run->snapshot->array->environment, tsr__reader_cells(run->input.reader));
   TSR_TRY(add_batches(run, error));
   tsr__query_parts_release(run);
-  const unsigned threads = tsr__reader_threads(run->input.reader);
-  tsr_reader_close(run->input.reader);
+  tsr_reader_close(run->input.reader); /* NULL after the last unit of windows */
   run->input.reader = NULL;
-  TSR_TRY(sort_lists(run, threads, error));
+  TSR_TRY(sort_lists(run, run->query.threads ? run->query.threads : run->snapshot->array->threads, error));
   rc = list_groups(run, error);
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }

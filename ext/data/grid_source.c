@@ -89,8 +89,8 @@ static int source_open(tsx_connection *connection, const char *schema, const cha
   if (code == SQLITE_NOMEM) return tsx_out_of_memory(error);
   if (code != SQLITE_OK || kind != TSX_TABLE_QUERY) return 0;
   code = tsx_sql_prepare(connection->db, sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", source->schema, name), &all);
-  if (code != SQLITE_OK) code = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
-  else code = source_names(source, all, error);
+  code = tsx_core_result(connection->db, code, error);
+  if (code >= 0) code = source_names(source, all, error);
   if (code >= 0) code = source_text(connection, source, error);
   sqlite3_finalize(all);
   if (code >= 0) code = source_keys(connection, source, error);
@@ -240,6 +240,8 @@ static int path_statement(sqlite3 *db, tsx_grid_source *source, const char *name
   int code = source_column(source, name, &column, error);
   if (code >= 0 && slice && sqlite3_value_type(slice) != SQLITE_NULL)
     code = tsx_options_each(db, slice, "slice", slice_member, &writer, error);
+  if (code >= 0 && sqlite3_str_errcode(writer.out) != SQLITE_OK) /* the text would be NULL, as without a slice */
+    code = tsx_out_of_memory(error);
   char *where = sqlite3_str_finish(writer.out);
   if (code >= 0) {
     *statement = source_select(source, column, where ? where : "", draws);

@@ -212,25 +212,7 @@ static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uin
 /* Gives an item of the row, as tsx_run_value does. */
 static int grid_value(const grid_maker *m, uint32_t item, tsr_value *value, tsr_error *error) {
   if (!m->statement) return tsx_run_value(m->run, item, value, error);
-  const int column = (int)item;
-  *value = (tsr_value){.type = TSR_VALUE_NULL};
-  switch (sqlite3_column_type(m->statement, column)) {
-  case SQLITE_NULL: return TSR_OK;
-  case SQLITE_INTEGER:
-    value->type = TSR_VALUE_INTEGER;
-    value->as.integer = sqlite3_column_int64(m->statement, column);
-    return TSR_OK;
-  case SQLITE_FLOAT:
-    value->type = TSR_VALUE_REAL;
-    value->as.real = sqlite3_column_double(m->statement, column);
-    return TSR_OK;
-  case SQLITE_TEXT: break;
-  default: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
-  }
-  value->type = TSR_VALUE_TEXT;
-  value->as.text.bytes = (const char *)sqlite3_column_text(m->statement, column);
-  value->as.text.size = (uint64_t)sqlite3_column_bytes(m->statement, column);
-  return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  return tsx_query_value(sqlite3_column_value(m->statement, (int)item), value, error);
 }
 
 static int grid_keep_key(grid_maker *m, uint32_t a, uint64_t *word, tsr_error *error) {
@@ -536,29 +518,48 @@ static bool has_aggregate(const tsx_expr *tree) {
   return found;
 }
 
-/* Returns the first item that a term of GROUP BY means: by its number, its alias or its words; item_count if none. */
-static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term) {
+/* Returns true if two trees that tsx_expr_equal takes for equal, as it does before names are resolved, have the same
+ * names. There is only one table, so qualifiers say nothing. */
+static bool rows_same_names(const tsx_expr *a, const tsx_expr *b) {
+  bool same = a->kind != TSX_EXPR_NAME || !sqlite3_stricmp(a->name, b->name);
+  if (same && a->base) same = rows_same_names(a->base, b->base);
+  for (uint32_t i = 0; i < a->count && same; i++) same = rows_same_names(a->operands[i], b->operands[i]);
+  return same;
+}
+
+/* Returns the first item that a term of GROUP BY means: by its number, its words or, if it names no column of the
+ * table, its alias; item_count if none. */
+static uint32_t rows_item_of_term(const tsx_select *s, const tsx_expr *term, const tsx_grid_source *source) {
   const bool ordinal = term->kind == TSX_EXPR_LITERAL && isdigit((unsigned char)*term->begin);
   const long number = ordinal ? strtol(term->begin, NULL, 10) : 0;
   if (number >= 1 && number <= (long)s->item_count) return (uint32_t)number - 1;
-  uint32_t i = 0;
-  for (; i < s->item_count; i++) {
-    const tsx_item *item = &s->items[i];
-    if (tsx_expr_equal(item->tree, term)) break;
-    if (item->name && term->kind == TSX_EXPR_NAME && !term->table && !sqlite3_stricmp(item->name, term->name)) break;
-  }
-  return i;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (tsx_expr_equal(s->items[i].tree, term) && rows_same_names(s->items[i].tree, term)) return i;
+  bool alias = term->kind == TSX_EXPR_NAME && !term->table;
+  for (uint32_t c = 0; c < source->column_count && alias; c++)
+    alias = sqlite3_stricmp(source->columns[c].name, term->name) != 0;
+  for (uint32_t i = 0; i < s->item_count && alias; i++)
+    if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return i;
+  return s->item_count;
 }
 
 /* Makes the terms of GROUP BY the keys of the columns. */
-static int rows_groups(grid_maker *m, const tsx_select *s, tsr_error *error) {
+static int rows_groups(grid_maker *m, const tsx_select *s, const tsx_grid_source *source, tsr_error *error) {
   for (uint32_t k = 0; k < s->group_count; k++) {
-    const uint32_t i = rows_item_of_term(s, s->group[k]);
+    const uint32_t i = rows_item_of_term(s, s->group[k], source);
     if (i == s->item_count)
       return tsx_fail(error, TSR_ERROR, "'%.*s' in GROUP BY is none of the columns: add it to them",
                       (int)(s->group[k]->end - s->group[k]->begin), s->group[k]->begin);
-    m->columns[i].key = (int)k;
+    if (m->columns[i].key < 0) m->columns[i].key = (int)k;
   }
+  return TSR_OK;
+}
+
+/* Makes the terms of GROUP BY, in their order, the axes. A term may mean the same column as an earlier one. */
+static int rows_axes_of_groups(grid_maker *m, const tsx_select *s, tsr_error *error) {
+  for (uint32_t k = 0; k < s->group_count; k++)
+    for (uint32_t i = 0; i < m->column_count; i++)
+      if (m->columns[i].key == (int)k) TSX_TRY(grid_add_axis(m, i, m->columns[i].name, error));
   return TSR_OK;
 }
 
@@ -596,18 +597,17 @@ static int rows_plan(grid_maker *m, const tsx_select *s, const tsx_grid_source *
     if (!m->columns[i].name) return tsx_out_of_memory(error);
   }
   if (stars && s->group_count) return tsx_fail(error, TSR_ERROR, "* with GROUP BY: name the columns");
-  if (s->group_count) TSX_TRY(rows_groups(m, s, error));
+  if (s->group_count) TSX_TRY(rows_groups(m, s, source, error));
   else if (!m->over_groups || s->distinct) rows_keys(m, s, source);
   TSX_TRY(grid_find_value(m, column, error));
-  return grid_axes_named(m, error);
+  return s->group_count ? rows_axes_of_groups(m, s, error) : grid_axes_named(m, error);
 }
 
 /* Takes the rows that SQLite gives. */
 static int rows_take(grid_maker *m, tsr_error *error) {
   int code;
   while ((code = sqlite3_step(m->statement)) == SQLITE_ROW) TSX_TRY(grid_keep_row(m, error));
-  if (code == SQLITE_DONE) return TSR_OK;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+  return tsx_core_result(m->connection->db, code, error);
 }
 
 /* Makes the grid of a SELECT from a tessera_query of the rows that SQLite gives. */
@@ -619,7 +619,7 @@ static int rows_make(grid_maker *m, const tsx_select *s, const tsx_grid_source *
         "a grid of the tessera_query %.64s takes neither joins nor subqueries: make a tessera_query of them",
         source->name);
   const int code = sqlite3_prepare_v2(m->connection->db, s->text, -1, &m->statement, NULL);
-  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(m->connection->db));
+  TSX_TRY(tsx_core_result(m->connection->db, code, error));
   grid_limits(m, source->memory_bytes, limit);
   TSX_TRY(rows_plan(m, s, source, column, error));
   TSX_TRY(rows_take(m, error));

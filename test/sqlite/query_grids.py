@@ -276,7 +276,7 @@ def test_from_has_a_tessera_query():
         check_grid(db, "SELECT mean FROM rolling", 3, "SELECT t, y, x, mean FROM rolling")
         check_grid(db, "SELECT rolling.y, x, mean FROM main.rolling WHERE t = 8 AND mean > 5", 2)
         check_grid(db, "SELECT lat, x, v FROM rolling WHERE t = 11", 2)
-        check_grid(db, "SELECT y, avg(mean) FROM rolling GROUP BY y", 1)
+        check_grid(db, "SELECT y, avg(mean), median(v) FROM rolling GROUP BY y", 1, "SELECT y, avg(mean) FROM rolling GROUP BY y", "avg(mean)")
         check_grid(db, "SELECT * FROM cells", 3, "SELECT t, y, x, w FROM cells", "w")
         check_grid(db, "SELECT t, y, x, n FROM cells WHERE t < 32 AND x <= 16 AND x >= 4 AND t >= 2", 3, column="n", whole=True)
         check_grid(db, "SELECT y, x, m FROM (SELECT y, x, avg(w) OVER (PARTITION BY t, y ORDER BY x ROWS 1 PRECEDING) AS m FROM cells WHERE t = 4)", 2)
@@ -285,6 +285,9 @@ def test_from_has_a_tessera_query():
         check_grid(db, "SELECT * FROM monthly", 2, "SELECT month, y, number FROM monthly", "number", whole=True)
         check_grid(db, "SELECT month AS m, max(mean) FROM monthly GROUP BY m ORDER BY 2 DESC", 1)
         check_grid(db, "SELECT y / 3, sum(number) FROM monthly GROUP BY 1", 1, whole=True)
+        check_grid(db, "SELECT month, y, sum(number) FROM monthly GROUP BY month, monthly.y", 2, whole=True)
+        check_grid(db, "SELECT month, y, sum(number) FROM monthly GROUP BY y, month", 2, "SELECT y, month, number FROM monthly", whole=True)
+        check_grid(db, "SELECT y AS month, month AS m, y + 1 AS n, max(mean) FROM monthly GROUP BY n, month", 2, "SELECT y + 1, month, mean FROM monthly", "max(mean)")
         check_grid(db, "SELECT max(mean) FROM monthly", 0)
         check_grid(db, 'SELECT t, y, x, v FROM "few rows"', 3)
         db.close()
@@ -322,6 +325,8 @@ def test_what_a_grid_of_a_tessera_query_refuses():
     for words, *arguments in (
             ("no such column: zz", "SELECT t, y, x, zz FROM rolling"), ("several columns could be the values (v, mean)", "SELECT t, y, x, v, mean FROM rolling"),
             ("several rows have the same position", "SELECT y, mean FROM monthly"), ("'y / 3' in GROUP BY is none of the columns", "SELECT sum(mean) FROM monthly GROUP BY y / 3"),
+            ("'month' in GROUP BY is none of the columns", "SELECT y, max(mean) FROM monthly GROUP BY month"), ("'y' in GROUP BY is none of the columns", "SELECT month AS y, max(mean) FROM monthly GROUP BY y"),
+            ("'y / 3' in GROUP BY is none of the columns", "SELECT number / 3, max(mean) FROM monthly GROUP BY y / 3"),
             ("takes neither joins nor subqueries", "SELECT a.month, a.y, a.mean FROM monthly a JOIN flat f ON f.y = a.y"), ("takes neither joins nor subqueries", "SELECT month, y, mean FROM monthly WHERE mean > (SELECT max(v) FROM g)"),
             ("parameters are not allowed", "SELECT month, y, mean FROM monthly WHERE y > ?"), ("all columns of the query are keys", "SELECT month, y FROM monthly"), ("* with GROUP BY", "SELECT * FROM monthly GROUP BY y"),
             ("rolling has no column 'zz'; it has t, y, x, lat, day, v, mean", "db:rolling", "zz"), ("slice: 'mean' is not a key of rolling (t, y, x, lat, day)", "db:rolling", "v", '{"mean":3}'),
