@@ -36,6 +36,7 @@ CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', memory_mb=0);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', unwritten=zero);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', as_of='yesterday');
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', as_of='2024-02-30');
+CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', as_of=);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', as_of=99999999999999999999);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', cache_mb=' ');
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', cache_mb=1e3);

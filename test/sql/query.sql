@@ -108,3 +108,9 @@ CREATE VIRTUAL TABLE many USING tessera_query(SELECT k, v FROM squares);
 SELECT k, v FROM many
  WHERE k >= 0 AND k >= 1 AND k >= 2 AND k >= 1 AND k >= 0 AND k >= 1 AND k <= 9 AND k <= 8 AND k <= 7 AND k <= 8 AND k <= 9 AND
        k <= 8 AND v >= 0 AND v >= 1 AND v >= 2 AND v >= 3 AND v <= 50 AND v <= 49 AND v <= 36 AND v <> 25 AND v <> 16 ORDER BY k;
+SELECT k, v FROM many
+ WHERE k > -1 AND k > -2 AND k > -3 AND k > -4 AND k > -5 AND k > -6 AND k > -7 AND k > -8 AND k > -9 AND k > -10 AND k > -11 AND k > -12 AND
+       k > -13 AND k > -14 AND k > -15 AND k > -16 AND k > -17 AND k > -18 AND k > -19 AND k > -20 AND k > -21 AND k > -22 AND k > -23 AND
+       k > -24 AND k > -25 AND k > -26 AND k > -27 AND k > -28 AND k > -29 AND k > -30 AND k > -31 AND k > -32 AND k > -33 AND k > -34 AND
+       k > -35 AND k > -36 AND k > -37 AND k > -38 AND k > -39 AND k > -40 AND k > -41 AND k > -42 AND k > -43 AND k > -44 AND k > -45 AND
+       k > -46 AND k > -47 AND k > -48 AND k > -49 AND k > -50 AND k >= 3 AND k < 5 ORDER BY k;

@@ -59,3 +59,6 @@ SELECT count(*) FROM rel WHERE y BETWEEN 0 AND 1;
 .dbconfig defensive on
 UPDATE rel_config SET value = 'CREATE TABLE x(a)';
 SELECT key, value FROM rel_config WHERE key NOT IN ('id', 'owner');
+-- Stored names that differ in case alone
+CREATE VIRTUAL TABLE cases USING tessera('arrays/new/odd/names', columns='x,Case,case_2');
+SELECT name FROM pragma_table_info('cases');

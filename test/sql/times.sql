@@ -43,3 +43,10 @@ SELECT (SELECT count(*) FROM t(100)) = (SELECT count(*) FROM t(100.0)) AS same, 
 SELECT count(*) FROM tessera_fragments('arrays/new/timetravel/sparse') WHERE as_of = 99.0;
 SELECT count(*) FROM t(1e300);
 SELECT count(*) FROM tessera_fragments('arrays/new/timetravel/sparse') WHERE as_of = 99.5;
+-- Instants that are shown as integers, beside texts of other columns
+CREATE VIRTUAL TABLE far USING tessera(year DATETIME_YEAR DIMENSION, at DATETIME_MS, name TEXT);
+INSERT INTO far VALUES('1970', '2020-01-01', 'near'), (9000000, 9000000000000000, 'far'), (-9000000, -9000000000000000, 'past');
+CREATE TABLE known(t TEXT);
+INSERT INTO known VALUES('9000000'), ('-9000000000000000'), ('09000000'), ('+9000000'), ('1970');
+SELECT name FROM far WHERE year IN (SELECT t FROM known) ORDER BY name;
+SELECT name FROM far WHERE at IN (SELECT t FROM known) ORDER BY name;

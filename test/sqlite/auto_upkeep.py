@@ -204,6 +204,7 @@ def test_the_lease_is_not_waited_for():
     same(fragments(db), 20)
     same(json.loads(db.value("SELECT tessera_upkeep('db:t', '{\"fanout\":4}')")), {"merged": 0, "removed": 0, "left": 5})
     same(other.value("SELECT tessera_lease('db:t', 0)"), 0)
+    host.check_contains(other.error("SELECT tessera_lease('db:none', 600)").text, "no such table: db:none")
     for i in range(20, 24):
         db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
     assert fragments(db) < 24, fragments(db)

@@ -295,6 +295,24 @@ def test_transaction():
         same(h.changes("'committed'"), [], "rolled back")
 
 
+def test_a_commit_during_a_scan_is_not_in_it():
+    """Steps of 'every' are the commits that were there when the scan began."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    db, other = Database(os.path.join(folder, "one.db")), Database(os.path.join(folder, "other.db"))
+    place = host.literal(os.path.join(folder, "a"))
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}, x INT32 DIMENSION(0, 99, 10), v INT32)")
+    other.query(f"CREATE VIRTUAL TABLE t USING tessera({place})")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    for x in (1, 2):
+        db.query("INSERT INTO t VALUES(?, 0)", (x,))
+        time.sleep(0.002)
+    rows = db.cursor("SELECT x FROM c(0, NULL, 'every')")
+    same(db.next(rows), (1,))
+    other.query("INSERT INTO t VALUES(3, 0)")
+    same([db.next(rows), db.next(rows)], [(2,), None])
+    same([row[0] for row in db.query("SELECT x FROM c(0, NULL, 'every')")], [1, 2, 3], "a scan that begins later")
+
+
 def test_columns():
     """The option columns: the other attributes are neither shown nor compared. Names that meet; labels; plans."""
     db = Database()

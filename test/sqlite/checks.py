@@ -275,6 +275,7 @@ def test_schema():
     db.query("SELECT tessera_drop_check('db:t', 'kind'), tessera_drop_attribute('db:t', 'cold')")
     db.query("SELECT tessera_add_attribute('db:t', 'even INT32 CHECK(even % 2 = 0)')")
     check_contains(db.error("SELECT tessera_add_attribute('db:t', 'odd INT32 CHECK(odd %% 2)')").text, "CHECK odd: '%' (character 6)")
+    check_contains(db.error("SELECT tessera_add_attribute('db:t', ?)", ("odd INT32 CHECK(odd > 'a)",)).text, "expected ')' of CHECK, found 'a)")
     same(db.value("SELECT count(*) FROM tessera_schema('db:t') WHERE name = 'odd'"), 0)
     db.query("CREATE VIRTUAL TABLE again USING tessera('synced')")
     check_contains(db.error("SELECT tessera_drop_check('db:t', 'nothing')").text, "has no CHECK 'nothing'")

@@ -168,6 +168,19 @@ def test_rename():
     same(xs(db, "w"), list(range(8)))
 
 
+def test_a_view_in_the_place_of_a_table_is_no_altered_table():
+    db = Database()
+    made(db)
+    db.query("DROP TABLE t_files")
+    missing = db.error("SELECT * FROM t").text
+    check_contains(missing, "array not found: db:main.t")
+    db.query("CREATE VIEW t_files AS SELECT 1 AS id")
+    same(db.error("SELECT * FROM t").text, missing)
+    db.query("DROP VIEW t_files")
+    db.query("CREATE TABLE t_files(id)")
+    check_contains(db.error("SELECT * FROM t").text, "t_files was altered")
+
+
 def test_tables_with_names_of_any_kind():
     db = Database()
     for name in ["a b", 'q"u', "dot.ted", "it's", "größe", "12", "select", "a(b", "x_files"]:

@@ -424,7 +424,8 @@ def test_affinities_stay():
     db.query("INSERT INTO numbers VALUES('10', 10), ('20', 20), ('abc', 0)")
     for text in ("SELECT * FROM numbers LEFT JOIN (SELECT day, count(*) AS n FROM cube GROUP BY day) ON n = t", "SELECT t FROM numbers WHERE t IN (SELECT count(*) FROM cube GROUP BY day)",
                  "WITH c AS (SELECT day, count(*) AS n FROM cube GROUP BY 1) SELECT * FROM c WHERE n = CAST(10 AS TEXT)", "SELECT * FROM (SELECT count(*) AS n, CAST(day AS TEXT) AS t FROM cube GROUP BY t) WHERE n = t OR n < t",
-                 "SELECT t = (SELECT count(*) FROM cube WHERE day = 1 AND v > -1) FROM numbers"):
+                 "SELECT t = (SELECT count(*) FROM cube WHERE day = 1 AND v > -1) FROM numbers",
+                 "SELECT * FROM (SELECT day, count(*) AS n FROM cube GROUP BY 1) WHERE n = (SELECT t FROM numbers WHERE i = 10)"):
         check_contains(same_rows(db, text), '"tessera:')
 
 

@@ -155,6 +155,7 @@ def test_the_select_is_run_once():
     got = second.rows()
     same(len(got), 3, "it is run when a stream is first asked")
     same(first.again().rows(), got, "a third stream")
+    same(first.functions.again(None), None, "of no stream")
     db.query("BEGIN")
     db.query("CREATE TABLE t(b)")
     db.query("ROLLBACK")

@@ -201,6 +201,12 @@ def test_statements():
     db.query("DROP TABLE h")
 
 
+def test_numbers_beside_numbers_of_a_time():
+    """A point of numbers is read in C until one is an instant; then SQLite reads the whole point."""
+    db = make({"y": (0, 2), "x": (0, 2)}, {"x": ("day", "DATETIME_DAY", ["1970-01-01", "1970-01-02", "1970-01-04"])}, {(y, x): y * 10.0 + x for y in range(3) for x in range(3)})
+    same([sample(db, {"y": 1, "day": day}) for day in (2, "1970-01-03", 3)], [11.5, 11.5, 12.0])
+
+
 def test_errors():
     db = make({"y": (0, 3), "x": (0, 3)}, {"y": ("lat", "FLOAT64", [1, 2, 3, 4]), "x": ("lon", "FLOAT64", [1, 2])})
     db.query("CREATE VIRTUAL TABLE s USING tessera(k INT32 DIMENSION(0, 9, 10), v INT32)")

@@ -317,6 +317,31 @@ def test_a_commit_in_the_database_is_tried_again():
             before = wanted
 
 
+def test_a_commit_in_the_database_is_tried_again_after_rollback_to():
+    """The failed attempt has published in the database's transaction; ROLLBACK TO takes part of that back."""
+    file, db = open_database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({SPARSE})")
+    db.query("CREATE TABLE p(x)")
+    db.query("INSERT INTO p VALUES(1), (2)")
+    reader = again(file)
+    cursor = reader.cursor("SELECT * FROM p")
+    reader.next(cursor)
+    db.query("BEGIN")
+    db.query("INSERT INTO t VALUES(1, 1, 'a')")
+    db.query("SAVEPOINT s")
+    db.query("INSERT INTO t VALUES(2, 2, 'b')")
+    check_contains(db.error("COMMIT").text, "locked")
+    db.query("ROLLBACK TO s")
+    same(keys(db), [1])
+    db.query("INSERT INTO t VALUES(3, 3, 'c')")
+    same(keys(db), [1, 3])
+    del cursor
+    reader.close()
+    db.query("COMMIT")
+    same((keys(db), keys(again(file))), ([1, 3], [1, 3]))
+    same(db.query("SELECT * FROM tessera_check('db:t')"), [])
+
+
 def test_a_failed_commit_is_rolled_back():
     file, db = open_database()
     make(db)
