@@ -271,7 +271,7 @@ static void test_encoded_entries_decode(void **state) {
 
 /* A .meta stands for a .con only if it has the footers of all its fragments, in their order, and of no others. */
 static void test_commits_match_their_footers(void **state) {
-  static const char one[] = "__1_1_" UUID "_22", two[] = "__2_2_" UUID "_22", old[] = "__1_1_" UUID "_9";
+  static char one[] = "__1_1_" UUID "_22", two[] = "__2_2_" UUID "_22", old[] = "__1_1_" UUID "_9";
   tsr_commit all[] = {{.kind = TSR_COMMIT_WRITE, .name = one}, {.kind = TSR_COMMIT_WRITE, .name = two}};
   tsr_footer theirs[] = {{.name = one}, {.name = two}};
   const tsr_commits commits = {.commits = all, .count = 2};

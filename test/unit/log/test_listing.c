@@ -501,14 +501,14 @@ static void test_vacuum_between_two_directories_is_noticed(void **state) {
   plain = array->store->methods;
   methods = *plain;
   methods.list = vacuumed_list;
-  for (int lists = 1; lists <= 2; lists++) { /* without stamps, __commits is always listed twice */
-    methods.stamp = lists == 1 ? own_stamp : no_stamp;
+  for (int times = 1; times <= 2; times++) { /* without stamps, __commits is always listed twice */
+    methods.stamp = times == 1 ? own_stamp : no_stamp;
     array->store->methods = &methods;
     tiny_text(store, "__1_1" U "_9.ok", "");
-    if (lists == 1) tiny_text(store, "__1_1" U "_9/a.tdb", "");
-    if (lists == 1) tiny_text(store, "__commits/__1_2" U "_22.wrt", "");
+    if (times == 1) tiny_text(store, "__1_1" U "_9/a.tdb", "");
+    if (times == 1) tiny_text(store, "__commits/__1_2" U "_22.wrt", "");
     tiny_text(store, "__commits/__1_2" U "_22.vac", "/__1_1" U "_9\n");
-    lists_left = lists;
+    lists_left = times;
     assert_int_equal(list(), TSR_OK); /* once: the next would see that something has changed */
     assert_int_equal(lists_left, 0);
     assert_string_equal(names(&array->log.listing->fragments), "1-2 ");
