@@ -354,5 +354,15 @@ def test_overflow():
     db.query("INSERT INTO t VALUES(1, 1)")
 
 
+def test_texts_beside_columns():
+    """A text beside a column of numbers is a number where it is spelled as one, and a message shows the text that breaks a CHECK."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(id INT64 DIMENSION, v INT64 CHECK(v < '5'), w INT64 CHECK(w <> '-2.50e1'), s TEXT CHECK(s <> 'wrong'))")
+    db.query("INSERT INTO t VALUES(1, 4, 2, 'right')")
+    failure(db, "INSERT INTO t VALUES(2, 5, 2, 'right')", (), "v is 5 at id=2")
+    failure(db, "INSERT INTO t VALUES(2, 4, -25, 'right')", (), "w is -25 at id=2")
+    failure(db, "INSERT INTO t VALUES(2, 4, 2, 'right'), (3, 4, 2, 'wrong')", (), "s is 'wrong' at id=3")
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

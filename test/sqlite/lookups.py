@@ -45,6 +45,20 @@ STATEMENTS = (
 )
 
 
+def test_rows_are_found_in_each_order():
+    """A rowid finds its cell, in whichever order tiles and cells are."""
+    for tiles in ("row", "col"):
+        for cells in ("row", "col"):
+            db = Database()
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 11, 3), x INT32 DIMENSION(0, 9, 5), v INT32, w INT32, tile_order={tiles}, cell_order={cells})")
+            db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 119) SELECT i / 10, i % 10, i * 7, -i FROM n")
+            for row in db.query("SELECT rowid, y, x, v FROM t"):
+                same(db.query("SELECT rowid, y, x, v FROM t WHERE rowid = ?", row[:1]), [row], (tiles, cells))
+            db.query("UPDATE t SET v = v + 1 WHERE x % 3 = y % 2")
+            same(db.query("SELECT v, w FROM t ORDER BY y, x"), [(7 * i + (i % 10 % 3 == i // 10 % 2), -i) for i in range(120)], (tiles, cells))
+            db.close()
+
+
 def test_tiles_are_kept_without_a_cache():
     for filters in ("", ", offsets_filters=(none)"):
         db = Database()

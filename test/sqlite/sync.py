@@ -241,6 +241,22 @@ def test_schemas_and_labels_follow():
     same(db.query("SELECT e, w FROM temp.look WHERE x = 2"), [("c", 3)])
 
 
+def test_small_files_travel_whole():
+    """What is copied is counted, small files too; one that is being written stops the sync."""
+    db = Database(path("small.db"))
+    a, b = make(db, "directory", "a", COLUMNS["sparse"]), path("b")
+    db.query("INSERT INTO a VALUES(1, 1, 'a')")
+    sync(db, a, b)
+    db.query("SELECT tessera_add_attribute(?, 'w INT32')", (a,))
+    done = sync(db, a, b)
+    same((done["copied"], done["bytes"]), (1, max(os.path.getsize(os.path.join(a, "__schema", name)) for name in os.listdir(os.path.join(a, "__schema")) if name.startswith("__1") or name.startswith("__2"))))
+    name = "__1000_1000_" + "0" * 31 + "1"
+    open(os.path.join(a, "__meta", name), "w").close()
+    check_contains(db.error("SELECT tessera_sync(?, ?)", (a, b)).text, name + " is being written")
+    os.remove(os.path.join(a, "__meta", name))
+    same(sync(db, a, b), NOTHING)
+
+
 def test_an_encrypted_array_needs_no_key():
     db = Database(path("secret.db"))
     key = bytes(range(32))

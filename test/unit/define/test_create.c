@@ -138,6 +138,29 @@ static void test_abandon_removes_parents_it_has_made(void **state) {
   }
 }
 
+/* A pipeline that is to cut no tiles is not given the usual size of chunks. */
+static void test_pipelines_may_cut_nothing(void **state) {
+  for (int uncut = 0; uncut < 2; uncut++) {
+    tsr_creation *creation = NULL;
+    tsr_array *array = NULL;
+    const tsr_schema *schema = NULL;
+    tsr_field fields[] = {int32_dimension("x", 1, 9, 0), {.name = "a", .datatype = TSR_INT32, .values_per_cell = 1}};
+    fields[1].filters.uncut = uncut;
+    const tsr_schema asked = {.capacity = 10, .dimension_count = 1, .attribute_count = 1, .fields = fields};
+    const tsr_create_options options = {.unsynced = true};
+    new_path();
+    ok(tsr_creation_prepare(environment, path, &asked, &options, &creation, &error));
+    ok(tsr_creation_publish(creation, &error));
+    tsr_creation_close(creation);
+    ok(tsr_array_open(environment, path, NULL, &array, &error));
+    ok(tsr_array_schema(array, TSR_TIME_NOW, &schema, &error));
+    assert_int_equal(schema->fields[1].filters.max_chunk_size, uncut ? 0 : 65536);
+    assert_int_equal(schema->fields[1].filters.uncut, uncut);
+    tsr_array_close(array);
+    ok(tsr_array_drop(environment, path, &error));
+  }
+}
+
 /* Finds a creation by the name of its schema. Returns tsr_creation_find's result. */
 static int find(const char *at, const char *name, tsr_creation **creation) {
   *creation = NULL;
@@ -340,6 +363,7 @@ int main(void) {
       cmocka_unit_test(test_arrays_have_the_directories_of_their_version),
       cmocka_unit_test(test_enumeration_of_prepared_array_can_be_read),
       cmocka_unit_test(test_abandon_removes_parents_it_has_made),
+      cmocka_unit_test(test_pipelines_may_cut_nothing),
       cmocka_unit_test(test_a_creation_is_found_by_name),
       cmocka_unit_test(test_second_publication_fails),
       cmocka_unit_test(test_cells_written_before_publication_appear),

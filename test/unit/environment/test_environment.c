@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "environment/environment.h"
 
@@ -53,6 +54,22 @@ static void test_host_cancels(void **state) {
   tsr_environment_close(environment);
   assert_int_equal(tsr_environment_open(NULL, &environment, NULL), TSR_OK);
   assert_int_equal(tsr__cancelled(&environment->memory, &error), TSR_OK);
+  tsr_environment_close(environment);
+}
+
+static int permits(void *argument, const char *path, tsr_error *error) {
+  return strcmp(path, argument) ? TSR_OK : tsr__fail(error, TSR_PERM, "no entry");
+}
+
+static void test_host_permits_paths(void **state) {
+  tsr_environment *environment;
+  tsr_error error = {0};
+  char hidden[] = "/a/hidden";
+  const tsr_environment_options options = {.permits = permits, .permits_argument = hidden};
+  assert_int_equal(tsr_environment_open(&options, &environment, NULL), TSR_OK);
+  assert_int_equal(tsr__environment_permits(environment, "/a/open", &error), TSR_OK);
+  assert_int_equal(tsr__environment_permits(environment, hidden, &error), TSR_PERM);
+  assert_string_equal(error.message, "no entry");
   tsr_environment_close(environment);
 }
 
@@ -111,6 +128,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_hosts_allocator_is_used),
       cmocka_unit_test(test_host_cancels),
+      cmocka_unit_test(test_host_permits_paths),
       cmocka_unit_test(test_counters_count),
       cmocka_unit_test(test_rowids_are_never_given_twice),
   };

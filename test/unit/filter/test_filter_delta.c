@@ -97,6 +97,18 @@ static void test_delta_refuses_floats_and_rests(void **state) {
   harness_close(&h);
 }
 
+/* Packed values give whole values: bytes behind the last one would not be set. */
+static void test_double_delta_refuses_rests(void **state) {
+  tsr_part m = harness_hex("00000000010000001b00000019000000"),
+           d = harness_hex("0706000000000000000a0000001400000000000000c9068201"), out = {0}, left = {0};
+  harness h;
+  harness_open(&h, &tsr__filter_double_delta, TSR_INT32);
+  assert_int_equal(harness_decode(&h, m, d, 27, false, &out, &left), TSR_CORRUPT);
+  free(m.data);
+  free(d.data);
+  harness_close(&h);
+}
+
 /* TileDB cannot read chunks with an empty part, which it writes itself, but it can read a chunk without parts. */
 static void test_chunks_without_parts_are_decoded(void **state) {
   const tsr_filter_methods *methods[] = {&tsr__filter_delta, &tsr__filter_double_delta};
@@ -248,6 +260,7 @@ int main(void) {
       cmocka_unit_test(test_delta_of_all_datatypes),
       cmocka_unit_test(test_delta_accepts_one_value_too_many),
       cmocka_unit_test(test_delta_refuses_floats_and_rests),
+      cmocka_unit_test(test_double_delta_refuses_rests),
       cmocka_unit_test(test_chunks_without_parts_are_decoded),
       cmocka_unit_test(test_double_delta_matches_tiledb),
       cmocka_unit_test(test_double_delta_keeps_what_does_not_fit),

@@ -269,6 +269,30 @@ static void test_encoded_entries_decode(void **state) {
   room_close(&r);
 }
 
+/* A .meta stands for a .con only if it has the footers of all its fragments, in their order, and of no others. */
+static void test_commits_match_their_footers(void **state) {
+  static char one[] = "__1_1_" UUID "_22", two[] = "__2_2_" UUID "_22", old[] = "__1_1_" UUID "_9";
+  tsr_commit all[] = {{.kind = TSR_COMMIT_WRITE, .name = one}, {.kind = TSR_COMMIT_WRITE, .name = two}};
+  tsr_footer theirs[] = {{.name = one}, {.name = two}};
+  const tsr_commits commits = {.commits = all, .count = 2};
+  tsr_footers footers = {.footers = theirs, .count = 2};
+  assert_true(tsr__commits_match(&commits, &footers));
+  theirs[1].name = old; /* as many, but of another fragment */
+  assert_false(tsr__commits_match(&commits, &footers));
+  theirs[1].name = two;
+  footers.partial = true;
+  assert_false(tsr__commits_match(&commits, &footers));
+  footers.partial = false;
+  footers.count = 1;
+  assert_false(tsr__commits_match(&commits, &footers));
+  footers.count = 2;
+  all[1].kind = TSR_COMMIT_DELETE;
+  assert_false(tsr__commits_match(&commits, &footers));
+  all[1].kind = TSR_COMMIT_WRITE;
+  all[0].name = theirs[0].name = old;
+  assert_false(tsr__commits_match(&commits, &footers));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_con_entries_of_all_kinds_decode),
@@ -280,6 +304,7 @@ int main(void) {
       cmocka_unit_test(test_footers_decode),
       cmocka_unit_test(test_footers_behind_miscounted_ones_are_left_out),
       cmocka_unit_test(test_encoded_entries_decode),
+      cmocka_unit_test(test_commits_match_their_footers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,8 +72,11 @@ static void test_paths_of_markers_and_staged_files(void **state) {
     assert_string_equal(staged, good[i].staged);
   }
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    error = (tsr_error){0};
     assert_false(tsr__prepared_paths(bad[i], marker, staged));
     assert_int_equal(tsr__prepared_publish(store, bad[i], false, &error), TSR_ERROR);
+    assert_non_null(strstr(error.message, "is not the path of a commit"));
+    assert_int_equal(tsr__prepared_publish(store, bad[i], false, NULL), TSR_ERROR);
   }
 }
 
@@ -492,6 +495,21 @@ static void test_lost_commits_are_told(void **state) {
   assert_string_equal(fragments(), "");
 }
 
+/* A delete at the time of a commit without fragments is its own: only its marker was left. Of a commit with fragments it
+ * says nothing. */
+static void test_delete_of_a_commit_whose_files_are_gone(void **state) {
+  static const char commit[] = "__commits/__7_7" U "_22.con";
+  counts = commit;
+  tiny_put_delete(store, "__commits/__7_7_00000000000000000000000000000004_22.del", "x");
+  mark("__commits/__7_7" U "_22.pending", commit, "here", NULL);
+  assert_string_equal(fragments(), "");
+  assert_int_equal(array->log.listing->deletes.count, 1);
+  assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.pending", NULL), TSR_OK);
+  mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7" U "_22");
+  assert_int_equal(tsr__log_list(&array->log, true, true, &error), TSR_CORRUPT);
+  assert_non_null(strstr(error.message, "disown"));
+}
+
 static uint64_t written;
 static int modified_at(tsr_store *s, const char *path, uint64_t *milliseconds, tsr_error *e) {
   *milliseconds = written;
@@ -636,6 +654,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_published_commits_are_not_undone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_unreadable_files_stop_undoing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_lost_commits_are_told, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_delete_of_a_commit_whose_files_are_gone, setup, teardown),
       cmocka_unit_test_setup_teardown(test_disown_settles_old_markers, setup, teardown),
       cmocka_unit_test_setup_teardown(test_prepared_commits_are_listed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_recovery_undoes, setup, teardown),

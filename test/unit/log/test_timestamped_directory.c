@@ -85,6 +85,29 @@ static void test_last_file_is_the_latest_until_now(void **state) {
   assert_int_equal(last, 12);
 }
 
+/* A file is staged whole and durable: the rename that follows must not be durable before its bytes are. */
+static const tsr_store_methods *plain;
+static uint64_t syncs;
+static int count_sync(tsr_file *file, tsr_error *e) {
+  syncs++;
+  return plain->sync(file, e);
+}
+static void test_staged_files_are_durable(void **state) {
+  static tsr_store_methods methods;
+  char staged[TSR_STAGED_SIZE];
+  tsr_buffer content = buffer_of("content", 7);
+  plain = store->methods;
+  methods = *plain;
+  methods.sync = count_sync;
+  store->methods = &methods;
+  syncs = 0;
+  assert_int_equal(tsr__write_staged(store, NULL, 22, &content, staged, &error), TSR_OK);
+  assert_int_equal(syncs, 1);
+  assert_true(tsr__store_exists(store, staged));
+  tsr__buffer_release(&content);
+  store->methods = plain;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_missing_directory_has_no_files, setup, teardown),
@@ -92,6 +115,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_vac_hides_files_in_view, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damaged_vac_is_refused, setup, teardown),
       cmocka_unit_test_setup_teardown(test_last_file_is_the_latest_until_now, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_staged_files_are_durable, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

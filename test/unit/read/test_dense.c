@@ -159,6 +159,31 @@ static void test_the_newest_fragment_whose_box_has_a_cell_owns_it(void **state) 
   assert_in_range(short_ways, 100, 150 * 12 - 100);
 }
 
+/* A range with an open end is not one value, also where its other end is the last that the array has. */
+static void test_open_ranges_are_no_single_cells(void **state) {
+  (void)state;
+  static made_row rows[16];
+  made_array m;
+  const int32_t extents[3] = {4}, at = 3;
+  const uint64_t box_low[3] = {0}, box_high[3] = {9};
+  const tsr_range from = {.low = &at}, to = {.high = &at};
+  made_open(&m, true, 1, false, 0, 9, extents);
+  made_finish_grid(&m);
+  made_dense(&m, 1, box_low, box_high, value_of);
+  made_finish_dense(&m);
+  tsr_reader *reader;
+  assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+  for (int open = 0; open < 2; open++) {
+    const tsr_ranges ranges = {.ranges = open ? &to : &from, .count = 1};
+    const tsr_request ask = {.dimensions = &ranges};
+    assert_null(tsr__single_value(&m.fields[0], &ranges));
+    assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
+    assert_int_equal(made_read(reader, &m, rows, 16, NULL), open ? 4 : 7);
+  }
+  tsr_reader_close(reader);
+  made_close(&m);
+}
+
 static void test_a_cell_has_the_same_rowid_in_all_requests(void **state) {
   (void)state;
   static made_row all[4096], some[4096];
@@ -412,6 +437,7 @@ static void test_each_failing_allocation_is_an_error(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_newest_fragment_whose_box_has_a_cell_owns_it),
+      cmocka_unit_test(test_open_ranges_are_no_single_cells),
       cmocka_unit_test(test_a_cell_has_the_same_rowid_in_all_requests),
       cmocka_unit_test(test_only_needed_tiles_are_decoded),
       cmocka_unit_test(test_cells_far_apart_in_a_huge_domain_are_found_at_once),

@@ -224,6 +224,25 @@ static void test_roots_must_lie_below_the_bound(void **state) {
   tsr__store_close(s);
 }
 
+/* A process without a standard input gets its descriptor, 0, for a directory or a file. */
+static void test_descriptor_0_is_one_like_others(void **state) {
+  static const char *const roots[] = {"in/array", "in/array/d"}, *const files[] = {"d/f", "f"};
+  bind("in/array");
+  for (int i = 0; i < 2; i++) {
+    char text[20];
+    tsr_store *s = open_store(roots[i]);
+    const int input = dup(0);
+    close(0);
+    errno = i ? EMLINK : EIO; /* of a call before, which says nothing */
+    const int rc = read_text(s, files[i], text);
+    assert_int_equal(dup2(input, 0), 0);
+    close(input);
+    assert_int_equal(rc, TSR_OK);
+    assert_string_equal(text, "plain");
+    tsr__store_close(s);
+  }
+}
+
 /* ---- Hard links -------------------------------------------------------------------------------------------------- */
 
 static void test_files_with_several_names_are_not_read(void **state) {
@@ -399,6 +418,7 @@ int main(void) {
                                      TEST(test_links_themselves_can_be_removed_and_renamed),
                                      TEST(test_a_bound_applies_to_stores_that_are_open),
                                      TEST(test_roots_must_lie_below_the_bound),
+                                     TEST(test_descriptor_0_is_one_like_others),
                                      TEST(test_files_with_several_names_are_not_read),
                                      TEST(test_hard_links_that_come_and_go),
                                      TEST(test_a_bound_can_only_become_narrower),
