@@ -861,7 +861,7 @@ static void record_name(const char *identity, char name[sizeof TSR_PREFIX_SYNCED
            (unsigned long long)tsr__hash_text(1, identity));
 }
 
-/* Adds the names in a record; a missing one has none. */
+/* Adds the names in a record; a missing one has none. Returns 1 if it is there, else 0. */
 static int read_record(syncing *s, tsr_store *store, const char *record, tsr_map *known) {
   tsr_buffer bytes = {.memory = &s->memory};
   tsr_error one;
@@ -875,7 +875,7 @@ static int read_record(syncing *s, tsr_store *store, const char *record, tsr_map
   }
   tsr__buffer_release(&bytes);
   if (rc < 0 && rc != TSR_NOT_FOUND) return *s->error = one, rc;
-  return TSR_OK;
+  return rc >= 0;
 }
 
 /* Adds the names of what stays at the copy only because it ends after as_of, and was at both sides once: the source has
@@ -897,11 +897,11 @@ static tsr_path record_of_begin(const syncing *s) { return tsr__path_of("", s->r
 
 /* Reads what earlier syncs have written. */
 static int read_records(syncing *s, sync_pair *p) {
-  const uint64_t before = p->arrived.count;
   TSR_TRY(read_record(s, p->to.array.store, s->records[0], &p->known));
   TSR_TRY(read_record(s, p->from.array.store, s->records[1], &p->known));
-  TSR_TRY(read_record(s, p->to.array.store, record_of_begin(s).text, &p->arrived));
-  p->begun = p->arrived.count > before;
+  const int begun = read_record(s, p->to.array.store, record_of_begin(s).text, &p->arrived);
+  TSR_TRY(begun);
+  p->begun = begun; /* also if it has no names: it may have been about to become the record of an empty array */
   for (uint64_t i = 0; i < p->known.count; i++)
     TSR_TRY(tsr__map_put(&p->arrived, p->known.entries[i].key, p->known.entries[i].value, s->error));
   return TSR_OK;

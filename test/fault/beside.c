@@ -1,7 +1,9 @@
 /* beside.c: while one connection runs a statement on the disk in memory, another one does something, at each call of the
- * disk in turn (disk.h). Afterwards all must be as if the one had come after the other. With the environment variable
- * SAMPLE=n, at one call in n.
+ * disk in turn (disk.h). Afterwards all must be as if the one had come after the other. Or the statement is cut off there,
+ * as if its process had been killed, and what comes next must not suffer. With the environment variable SAMPLE=n, at one
+ * call in n.
  */
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 static sqlite3 *one, *other;
 static const char *beside; /* what the other connection does */
 static long calls, at; /* it does so at call `at` */
-static bool inside;
+static bool inside, cut; /* cut: instead, all calls from `at` on fail */
 static int64_t now;
 
 static void run(sqlite3 *db, const char *sql) {
@@ -27,7 +29,9 @@ static void run(sqlite3 *db, const char *sql) {
 
 static int turn(disk_act act, bool late) {
   (void)act;
-  if (late || inside || ++calls != at) return 0;
+  if (late || inside || ++calls < at || at == 0) return 0;
+  if (cut) return EIO;
+  if (calls > at) return 0;
   inside = true;
   run(other, beside);
   inside = false;
@@ -41,7 +45,7 @@ static int64_t read_clock(bool steady) {
 }
 static uint64_t written(void) { return (uint64_t)(now / 1000000); }
 
-static void begin(void) {
+static void begin(bool empty) {
   disk_free(disk_now);
   disk_now = disk_new();
   disk_random_seed(1);
@@ -49,6 +53,7 @@ static void begin(void) {
   calls = 0;
   if (sqlite3_open(":memory:", &one) != SQLITE_OK || sqlite3_open(":memory:", &other) != SQLITE_OK) exit(2);
   run(one, "CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT)");
+  if (empty) return;
   run(one, "INSERT INTO t VALUES(1, 1), (2, 2); INSERT INTO t VALUES(3, 3)");
   run(one, "SELECT tessera_set_metadata('/disk/t', 'k', 1); SELECT tessera_set_metadata('/disk/t', 'k', 2)");
 }
@@ -58,17 +63,29 @@ static void end(void) {
   sqlite3_close(other);
 }
 
+static int sample(void) {
+  const char *share = getenv("SAMPLE");
+  return share && atoi(share) > 1 ? atoi(share) : 1;
+}
+
+static void expect_copy(sqlite3 *db) {
+  run(db, "CREATE VIRTUAL TABLE temp.s USING tessera('/disk/t'); CREATE VIRTUAL TABLE temp.c USING tessera('/disk/c')");
+  run(db, "CREATE TEMP TABLE bad(x CHECK(x))");
+  run(db, "INSERT INTO bad SELECT group_concat(x || ' ' || a) = (SELECT group_concat(x || ' ' || a) FROM s) FROM c");
+  run(db, "INSERT INTO bad SELECT value = (SELECT value FROM tessera_metadata('/disk/t')) FROM tessera_metadata('/disk/c')");
+  run(db, "INSERT INTO bad SELECT severity = 'note' FROM tessera_check('/disk/c')");
+}
+
 /* A sync of an array, once its copy is there or before, while another process changes or maintains the array. Whatever it
  * does, this sync succeeds, and the next one, which comes after maintenance, leaves the copy as the array is. */
 static void sync_beside(const char *what, bool first) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
-  const char *share = getenv("SAMPLE");
-  const int step = share && atoi(share) > 1 ? atoi(share) : 1;
+  const int step = sample();
   beside = what;
   for (at = 1; calls + 1 >= at; at += step) {
     long kept = at;
     at = 0;
-    begin();
+    begin(false);
     if (!first) run(one, sync);
     run(one, "INSERT INTO t VALUES(5, 5); SELECT tessera_set_metadata('/disk/t', 'k', 3)");
     at = kept;
@@ -78,15 +95,45 @@ static void sync_beside(const char *what, bool first) {
     run(other, "SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_consolidate('/disk/t')");
     run(other, "SELECT tessera_vacuum('/disk/t')");
     run(one, sync);
-    run(one, "CREATE VIRTUAL TABLE temp.c USING tessera('/disk/c'); CREATE TEMP TABLE bad(x CHECK(x))");
-    run(one, "INSERT INTO bad SELECT group_concat(x || ' ' || a) = (SELECT group_concat(x || ' ' || a) FROM t) FROM c");
-    run(one, "INSERT INTO bad SELECT value = (SELECT value FROM tessera_metadata('/disk/t')) FROM "
-             "tessera_metadata('/disk/c')");
-    run(one, "INSERT INTO bad SELECT severity = 'note' FROM tessera_check('/disk/c')");
+    expect_copy(one);
     end();
     calls = kept;
   }
   if (at < 50) exit(2); /* a sync takes more calls than that */
+}
+
+static bool is_array(const char *path) {
+  char sql[200];
+  sqlite3_snprintf(sizeof sql, sql, "SELECT * FROM tessera_schema('%s')", path);
+  return sqlite3_exec(other, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* A first sync of an array without commits that is cut off once the copy is an array: the next one succeeds. */
+static void sync_cut(void) {
+  static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
+  const int step = sample();
+  beside = "a first sync is cut off";
+  for (at = 1; calls + 1 >= at; at += step) {
+    long kept = at;
+    at = 0;
+    begin(true);
+    at = kept;
+    calls = 0;
+    cut = true;
+    (void)sqlite3_exec(other, sync, NULL, NULL, NULL);
+    cut = false;
+    kept = calls;
+    const long past = at;
+    at = 0;
+    run(one, "INSERT INTO t VALUES(5, 5); SELECT tessera_set_metadata('/disk/t', 'k', 3)");
+    if (is_array("/disk/c")) {
+      run(one, sync);
+      expect_copy(one);
+    }
+    end();
+    calls = kept;
+    at = past;
+  }
 }
 
 int main(void) {
@@ -100,6 +147,7 @@ int main(void) {
     sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')", first);
     sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')", first);
   }
+  sync_cut();
   disk_free(disk_now);
   sqlite3_reset_auto_extension();
   return 0;
