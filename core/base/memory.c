@@ -676,14 +676,17 @@ static int buffer_own(tsr_buffer *buffer, uint64_t capacity, tsr_error *error) {
 int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   if (buffer->lent) return buffer_own(buffer, tsr__add_sat(buffer->size, more), error);
-  uint64_t need = tsr__add_sat(buffer->size, more);
-  uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
-  if (generous == need || TSR_REALLOC_ARRAY(buffer->memory, generous, &buffer->data, NULL) < 0) {
-    /* The budget may have room for the exact size even if not for the generous one. */
-    TSR_TRY(TSR_REALLOC_ARRAY(buffer->memory, need, &buffer->data, error));
-    generous = need;
-  }
-  buffer->capacity = generous;
+  const uint64_t need = tsr__add_sat(buffer->size, more);
+  const uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
+  /* If the budget has no room for as much, it may have room for less. The size is exact only close to the budget's end:
+   * otherwise every append there would copy all that came before. */
+  for (uint64_t spare = generous - need; spare > 0; spare = spare < 128 ? 0 : spare / 2)
+    if (TSR_REALLOC_ARRAY(buffer->memory, need + spare, &buffer->data, NULL) >= 0) {
+      buffer->capacity = need + spare;
+      return TSR_OK;
+    }
+  TSR_TRY(TSR_REALLOC_ARRAY(buffer->memory, need, &buffer->data, error));
+  buffer->capacity = need;
   return TSR_OK;
 }
 

@@ -473,6 +473,7 @@ static int merge_values(tsr_query_run *run, const query_part *part, const uint32
       const uint64_t *pair = tsr__groups_tuple(&part->collected.pairs[m], i);
       rc = merge_pair(run, part, m, pair, numbers[pair[0]], error);
     }
+    if (rc >= 0) rc = tsr__buffer_reserve(&run->collected.lists[m], part->collected.lists[m].size, error);
     for (uint64_t i = 0; rc >= 0 && i < part->collected.lists[m].size; i += 16) {
       const uint64_t pair[2] = {numbers[tsr__load64(part->collected.lists[m].data + i)],
                                 tsr__load64(part->collected.lists[m].data + i + 8)};

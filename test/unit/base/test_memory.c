@@ -350,6 +350,29 @@ static void test_arena_arrays_are_zeroed_and_copies_end_with_nul(void **state) {
   assert_int_equal(m.used, 0);
 }
 
+static unsigned copies;
+
+static void *count_copies(void *argument, void *pointer, uint64_t size) {
+  (void)argument;
+  if (size == 0) return free(pointer), NULL;
+  copies += pointer != NULL;
+  return realloc(pointer, size);
+}
+
+/* Close to the budget's end a buffer grows by less than half, but not by each append alone: it would be copied as often. */
+static void test_buffers_grow_to_the_end_of_a_budget(void **state) {
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, count_copies, NULL);
+  tsr__memory_init(&m, &root, 1 << 20, "small");
+  tsr_buffer b = {.memory = &m};
+  copies = 0;
+  while (tsr__buffer_append(&b, &(uint64_t[2]){0}, 16, NULL) >= 0) {}
+  assert_true(b.size > (1 << 20) - 256);
+  assert_true(copies < 100);
+  tsr__buffer_release(&b);
+  assert_int_equal(m.used, 0);
+}
+
 static void test_buffers_grow_shrink_and_print(void **state) {
   tsr_memory root, m;
   tsr__memory_init_root(&root, NULL, NULL);
@@ -796,6 +819,7 @@ int main(void) {
       cmocka_unit_test(test_arena_allocations_do_not_overlap),
       cmocka_unit_test(test_arena_arrays_are_zeroed_and_copies_end_with_nul),
       cmocka_unit_test(test_buffers_grow_shrink_and_print),
+      cmocka_unit_test(test_buffers_grow_to_the_end_of_a_budget),
       cmocka_unit_test(test_no_failing_allocation_leaks),
       cmocka_unit_test(test_lent_memory_is_used_first),
       cmocka_unit_test(test_wipe_zeroes_exactly_its_range),
