@@ -1103,16 +1103,11 @@ static int patiently(syncing *s, int (*once)(syncing *s)) {
   return rc;
 }
 
-/* Makes an array without commits. If it fails, nothing is left. */
-static int copy_frame(syncing *s) {
-  return tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, true, &s->done.copied, &s->done.bytes,
-                         s->error);
-}
-
-/* Fills an empty place. What a whole copy has would be without a record until the first comparison, and if the source
- * were merged and vacuumed before it, would count as the copy's own. So first comes an array that has no commits. */
+/* Copies a whole array into an empty place, or its frame, if not all commits travel; then what was committed meanwhile,
+ * and the record. */
 static int sync_empty(syncing *s) {
-  TSR_TRY(patiently(s, copy_frame));
+  TSR_TRY(tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0, &s->done.copied,
+                          &s->done.bytes, s->error));
   return patiently(s, sync_once);
 }
 
