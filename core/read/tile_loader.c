@@ -517,9 +517,10 @@ static int load_settle(tsr_load *load, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the bytes of a tile without the values that were not needed. */
+/* Returns the bytes of a tile without the values that were not needed, and without the list of its chunks. */
 static uint64_t decoded_bytes(const tsr_tile *tile) {
-  return tile->needed ? tile->bytes - (tile->end - tile->first - tile->decoded) * tile->cell_size : tile->bytes;
+  const uint64_t bytes = tile->bytes - tile->chunk_count * sizeof *tile->chunks;
+  return tile->needed ? bytes - (tile->end - tile->first - tile->decoded) * tile->cell_size : bytes;
 }
 
 /* Puts decoded tiles into the cache, and counts them. */
