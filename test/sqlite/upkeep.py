@@ -90,8 +90,10 @@ def test_a_transaction_looks_once():
     """A transaction costs what has changed since the last one: it reads one directory, __commits, once; and none if it begins on the state of the statement before it."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)", "PRAGMA journal_mode = MEMORY")
     for i in range(MANY):
-        if i == MANY - 1:
-            time.sleep(0.1)   # so many commits at once may be ahead of the clock, and a state with such commits is made anew
+        if i == MANY - 1:   # a state that begins with so many fragments has room for more than are added below (test_a_state_grows_in_proportion)
+            db.close()
+            db = again(path)
+            db.query("PRAGMA journal_mode = MEMORY")
         db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
     other = again(path)
     other.query("SELECT count(*) FROM t")
@@ -122,6 +124,23 @@ def test_a_transaction_looks_once():
     sound(db)
     other.close()
     db.close()
+
+
+def test_a_state_grows_in_proportion():
+    """Where the list of a state has no room for one more fragment, the state is made anew, with room for a quarter more: what is put into snapshots stays in proportion to the commits. At
+    which commits that is depends on where the state began, and it begins anew while the directories are so young that their times tell nothing."""
+    db, _ = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)")
+    time.sleep(0.1)
+    commits, anew = 4 * MANY, []
+    db.query("SELECT tessera_reset_stats()")
+    before = 0
+    for i in range(commits):
+        db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+        listed = db.value("SELECT value FROM tessera_stats WHERE name = 'fragments_listed'")
+        anew += [i] if listed - before > 1 else []
+        before = listed
+    db.close()
+    assert anew and before < 6 * commits, f"{before} fragments put into snapshots by {commits} commits; anew at {anew}"
 
 
 @not_on_windows("it does not limit open files")
