@@ -171,8 +171,9 @@ static tsr_bucket_outcome judge_condition(tsr_bucket_state *state, const char *c
   if (creates(state)) return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
   if (asks_for_rest(state))
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, code, "the object was replaced while it was read");
-  return tsr__bucket_fail(state, TSR_ERROR, code,
-                          "the server says that a condition is not met, but the request has none; a proxy may have added one");
+  return tsr__bucket_fail(
+      state, TSR_ERROR, code,
+      "the server says that a condition is not met, but the request has none; a proxy may have added one");
 }
 
 /* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
