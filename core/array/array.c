@@ -18,6 +18,7 @@
 
 #include "tessera_host.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/pool.h"
 #include "base/system.h"

@@ -46,6 +46,7 @@
 #include <stdio.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "model/domain.h"
 #include "format/layout.h"
 #include "log/log.h"

@@ -1,13 +1,28 @@
-/* clock.c: reads the clock that is never set, and waits by it. Each system has its own way to say by which clock a
- * condition waits. */
+/* clock.c: reads the clocks that are never set, and waits by one of them. Each system has its own way to say by which
+ * clock a condition waits. */
 #include "base/clock.h"
 
+#include <stdbool.h>
 #include <time.h>
 
-uint64_t tsr__ticks(void) {
+static bool milliseconds_of(clockid_t which, uint64_t *ms) {
   struct timespec now;
-  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  if (clock_gettime(which, &now) != 0) return false;
+  *ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  return true;
+}
+
+uint64_t tsr__ticks(void) {
+  uint64_t ms;
+  return milliseconds_of(CLOCK_MONOTONIC, &ms) ? ms : 0;
+}
+
+uint64_t tsr__moment(void) {
+#ifdef CLOCK_BOOTTIME /* of Linux; elsewhere the other clock also counts sleep */
+  uint64_t ms;
+  if (milliseconds_of(CLOCK_BOOTTIME, &ms)) return ms; /* a kernel or a sandbox that lacks it always lacks it */
+#endif
+  return tsr__ticks();
 }
 
 static void add_ms(struct timespec *time, uint64_t ms) {

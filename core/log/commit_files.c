@@ -16,6 +16,7 @@
 #include "format/layout.h"
 #include "model/name.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "store/store.h"
 
 /* ---- Decoded files ----------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "format/layout.h"

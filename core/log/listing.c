@@ -45,6 +45,7 @@
 #include "log/log.h"
 #include "format/layout.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/pool.h"
 #include "store/store.h"
 #include "environment/environment.h"

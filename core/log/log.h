@@ -71,7 +71,7 @@ static inline bool tsr__may_be_corrupt_transfer(int code) {
 typedef struct tsr_torn_read { /* state of the attempts to read one file; {0} before the first attempt */
   /* begun: the file was looked at, or fetched again (tsr__store_doubt); changed: it changed between two looks */
   bool begun, changed;
-  uint64_t since; /* tsr__moment of the first look */
+  uint64_t since; /* tsr__ticks of the first look */
   tsr_look look; /* size and time of change at the last look */
 } tsr_torn_read;
 
@@ -84,9 +84,6 @@ int tsr__torn_read_retry(tsr_torn_read *attempts, tsr_store *store, const char *
 /* Returns true if the file changed in the last 5 seconds, so that its writer may still be at work. */
 bool tsr__is_young(const tsr_look *look);
 bool tsr__same_look(const tsr_look *a, const tsr_look *b);
-
-/* Returns the monotonic clock in milliseconds. */
-uint64_t tsr__moment(void);
 
 /* Reads a file that is one generic tile and appends its content, at most `most` bytes. Retries for a short while if the
  * file does not decode, since TileDB may still be writing it. `key`: NULL if not encrypted; `header` may be NULL. */

@@ -15,13 +15,14 @@
  * A file is young for 5 seconds after its last change, by the clock of the file system, which may be a server's. If
  * that clock is behind ours, a young file looks old, but a writer at work will change the file within the 20 ms. If it
  * is more than 5 seconds ahead, the file's age is unknown: it is watched like a young file, and is damaged if it does
- * not change. Waiting uses the monotonic clock.
+ * not change. Waiting uses a clock that is never set.
  */
 #include "log/log.h"
 
 #include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "base/pool.h"
 #include "store/store.h"
 
@@ -30,13 +31,11 @@
 #define WATCH_OLD      20 /* the same for an old file */
 #define STEPS_MAX      16 /* longest time between two looks, in milliseconds */
 
-static int64_t clock_of(clockid_t which) {
+static int64_t calendar(void) {
   struct timespec t = {0};
-  if (clock_gettime(which, &t) != 0) return 0;
+  if (clock_gettime(CLOCK_REALTIME, &t) != 0) return 0;
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-
-uint64_t tsr__moment(void) { return (uint64_t)(clock_of(CLOCK_MONOTONIC) / 1000000); }
 
 static void sleep_for(uint64_t milliseconds) {
   const struct timespec time = {0, (long)milliseconds * 1000000};
@@ -46,7 +45,7 @@ static void sleep_for(uint64_t milliseconds) {
 typedef enum age { YOUNG_FILE, OLD_FILE, NO_AGE } age;
 
 static age age_of(const tsr_look *look) {
-  const int64_t now = clock_of(CLOCK_REALTIME);
+  const int64_t now = calendar();
   if (look->modified > now) return look->modified - now > PATIENCE_YOUNG ? NO_AGE : YOUNG_FILE;
   return now - look->modified < PATIENCE_YOUNG ? YOUNG_FILE : OLD_FILE;
 }
@@ -80,12 +79,12 @@ int tsr__torn_read_retry(tsr_torn_read *p, tsr_store *store, const char *path, i
     }
     if (looked < 0) return *error = one, looked;
     const bool first = !p->begun, changed = !first && !tsr__same_look(&look, &p->look);
-    if (first) p->since = tsr__moment();
+    if (first) p->since = tsr__ticks();
     p->begun = true;
     p->changed |= changed;
     p->look = look;
     const uint64_t watch = !p->changed && age_of(&look) == OLD_FILE ? WATCH_OLD : WATCH,
-                   spent = tsr__moment() - p->since;
+                   spent = tsr__ticks() - p->since;
     if (first || (changed && spent < watch)) return 1;
     if (spent >= watch) return give_up(p, rc, error);
     TSR_TRY(tsr__cancelled(store->memory, error));

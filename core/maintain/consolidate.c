@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "model/datatype.h"
 #include "model/domain.h"

@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "store/store.h"
 #include "format/commits.h"
 #include "format/layout.h"

@@ -19,6 +19,7 @@
 
 #include "array/array.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "environment/environment.h"
 #include "format/layout.h"
 #include "format/schema.h"

@@ -88,7 +88,7 @@ uint64_t tsr__bucket_now(const tsr_bucket *client) {
   tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   const int64_t offset = scope ? atomic_load(&scope->clocks.offset) : 0;
   tsr__bucket_scope_leave(scope);
-  return (uint64_t)TSR_MAX(offset ? (int64_t)tsr__ticks() + offset : tsr__bucket_clock(), 0);
+  return (uint64_t)TSR_MAX(offset ? (int64_t)tsr__moment() + offset : tsr__bucket_clock(), 0);
 }
 
 /* ---- Beginning and ending a call ------------------------------------------------------------- */
@@ -251,7 +251,7 @@ static void account(tsr_bucket_state *state) {
   if (state->http.response.status == 0 || date == INT64_MIN) return;
   const int64_t ours = tsr__bucket_clock(), ahead = date - ours; /* the Date is rounded down to seconds */
   const int64_t there = ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? date : ours;
-  atomic_store(&state->scope->clocks.offset, there - (int64_t)tsr__ticks());
+  atomic_store(&state->scope->clocks.offset, there - (int64_t)tsr__moment());
 }
 
 /* Takes the response of a finished request. Then the call has ended, or waits for its next request. */

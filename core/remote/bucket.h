@@ -249,7 +249,7 @@ typedef struct tsr_bucket_endpoint {
 /* What the server's responses have revealed about its clock. */
 typedef struct tsr_bucket_clocks {
   _Atomic int64_t skew; /* milliseconds to add to the clock when dating requests, after the server has rejected some */
-  _Atomic int64_t offset; /* what to add to tsr__ticks for the server's time, by its latest response; 0: not known */
+  _Atomic int64_t offset; /* what to add to tsr__moment for the server's time, by its latest response; 0: not known */
 } tsr_bucket_clocks;
 
 /* What is needed to sign the requests of a scope. */

@@ -147,6 +147,35 @@ static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *cod
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
+/* Returns true if a GET asks for bytes of an object of which it has seen others. */
+static bool asks_for_rest(const tsr_bucket_state *state) {
+  return state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET &&
+         (state->got.led || (state->got.placed && state->got.have > 0));
+}
+
+/* Returns true if the request creates an object, or a part of one. */
+static bool creates(const tsr_bucket_state *state) {
+  switch (state->call->kind) {
+  case TSR_BUCKET_PUT:
+  case TSR_BUCKET_COPY:
+  case TSR_BUCKET_UPLOAD_CREATE:
+  case TSR_BUCKET_UPLOAD_PART:
+  case TSR_BUCKET_UPLOAD_COMPLETE: return state->step == TSR_BUCKET_STEP_CALL;
+  default: return false;
+  }
+}
+
+/* The server says that a condition does not hold. Only requests that create something ask for one that can fail for
+ * good; the rest of an object is asked for as long as it is the same object. */
+static tsr_bucket_outcome judge_condition(tsr_bucket_state *state, const char *code) {
+  if (creates(state)) return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
+  if (asks_for_rest(state))
+    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, code, "the object was replaced while it was read");
+  return tsr__bucket_fail(
+      state, TSR_ERROR, code,
+      "the server says that a condition is not met, but the request has none; a proxy may have added one");
+}
+
 /* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
 tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const char *code = failure && *failure->code ? failure->code : state->http.response.error_code;
@@ -165,7 +194,7 @@ tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_f
     if (state->call->kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
     return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such upload");
   case TSR_MEANS_DENIED: return tsr__bucket_fail(state, TSR_DENIED, code, "refused");
-  case TSR_MEANS_EXISTS: return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
+  case TSR_MEANS_EXISTS: return judge_condition(state, code);
   case TSR_MEANS_RANGE: return tsr__bucket_fail(state, TSR_CORRUPT, code, "the range is outside the object");
   case TSR_MEANS_REFUSED: break;
   }
@@ -700,8 +729,7 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
     bucket_get_restart(state);
     return TSR_BUCKET_NEXT;
   }
-  if (call->kind == TSR_BUCKET_GET && (state->got.led || (state->got.placed && state->got.have > 0)) &&
-      (status == 412 || status == 416)) {
+  if (asks_for_rest(state) && (status == 412 || status == 416)) {
     state->got.led = false;
     bucket_get_restart(state); /* the object has been replaced */
     return TSR_BUCKET_AGAIN;

@@ -52,7 +52,7 @@ int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentia
   int rc = TSR_OK;
   tsr_error local = {0};
   pthread_mutex_lock(&provider->mutex);
-  const int64_t now = (int64_t)tsr__ticks();
+  const int64_t now = (int64_t)tsr__moment();
   if (provider->wiped) {
     rc = tsr__fail(&local, TSR_PERM, "its scope was forgotten");
   } else if (!is_usable(&provider->now, refused, now + EARLY_MS)) {

@@ -41,7 +41,7 @@ typedef struct tsr_http_transfer {
   struct tsr_curl_easy *easy; /* owned by the I/O thread once the request is queued */
   struct tsr_curl_list *lines; /* headers, owned like `easy` */
   int64_t process; /* id of the process that started it */
-  int64_t started, moved; /* ms of the monotonic clock: when libcurl got it, when a byte last moved */
+  int64_t started, moved; /* by tsr__ticks: when libcurl got it, when a byte last moved */
   uint64_t body_at; /* bytes of the body that libcurl has taken */
   uint64_t head_size; /* bytes of headers */
   uint64_t dropped; /* bytes of an error's body that were not kept */

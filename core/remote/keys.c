@@ -38,7 +38,7 @@ int64_t tsr__keys_clock(void) {
 
 int64_t tsr__keys_expiry(const tsr_provider *provider, int64_t time) {
   if (time == INT64_MAX) return time;
-  return TSR_MAX((int64_t)tsr__ticks() + time - tsr__keys_clock() - provider->ahead, 0);
+  return TSR_MAX((int64_t)tsr__moment() + time - tsr__keys_clock() - provider->ahead, 0);
 }
 
 void tsr__secret_release(tsr_buffer *buffer) {
@@ -324,6 +324,6 @@ int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_crede
     return tsr__fail(error, TSR_DENIED, "the answer: %s", damage.message);
   if (members[0].text.size == 0) return tsr__fail(error, TSR_DENIED, "the answer has no token");
   if (seconds_of(members[2].text, &seconds)) expires = tsr__keys_expiry(provider, seconds * 1000);
-  else if (seconds_of(members[1].text, &seconds)) expires = (int64_t)tsr__ticks() + seconds * 1000;
+  else if (seconds_of(members[1].text, &seconds)) expires = (int64_t)tsr__moment() + seconds * 1000;
   return tsr__keys_make_token(provider->memory, TSR_KEYS_BEARER, members[0].text, expires, credentials, error);
 }

@@ -46,7 +46,7 @@ typedef struct tsr_credentials {
   char *key_id, *secret, *token; /* NUL-terminated, in one block that starts at `key_id`; "": none */
   uint64_t size; /* of the block, in bytes */
   char region[64]; /* from the environment or the profile; "": not known there */
-  int64_t expires; /* by tsr__ticks; INT64_MAX: never, as far as the provider knows */
+  int64_t expires; /* by tsr__moment; INT64_MAX: never, as far as the provider knows */
   uint64_t number; /* from 1; changes with the keys, so that derived keys are known to be outdated */
 } tsr_credentials;
 
@@ -71,7 +71,7 @@ struct tsr_provider {
   TSR_KEYS_GIVEN(X)
 #undef X
   tsr_credentials now; /* owned; `number` is 0 while there are none */
-  int64_t patience; /* keys that are valid are not refreshed before this time, by tsr__ticks */
+  int64_t patience; /* keys that are valid are not refreshed before this time, by tsr__moment */
   int64_t ahead; /* milliseconds that the clock of the service that answered last is ahead of ours; 0: not known */
   bool open, wiped;
 };
@@ -113,7 +113,7 @@ int tsr__keys_first(tsr_provider *provider, tsr_keys_find *const *places, size_t
 
 int64_t tsr__keys_clock(void); /* milliseconds since 1970 */
 
-/* Returns when keys expire, by tsr__ticks, that a service has just handed out until `time`, in milliseconds since 1970
+/* Returns when keys expire, by tsr__moment, that a service has just handed out until `time`, in milliseconds since 1970
  * by its clock. Our own clock may be wrong, and may be set later. INT64_MAX: never. */
 int64_t tsr__keys_expiry(const tsr_provider *provider, int64_t time);
 

@@ -662,7 +662,8 @@ static int by_depth(const void *a, const void *b) {
 /* Moves the objects below a directory: copies all, deepest first, so that a schema appears after its enumerations, and
  * then removes all. So at every moment one of the two directories is whole, whenever the process dies. From the first
  * removal on, `from` may be incomplete, also if the server has not answered it: then the move has succeeded, and what
- * cannot be removed is left behind. If that were an error, the caller would go on with `from`. */
+ * cannot be removed is left behind. If that were an error, the caller would go on with `from`. Once the server gives no
+ * answer, the other files are left behind, too: each would wait through all its tries, and COMMIT with it. */
 static int move_tree(bucket_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_bucket_objects entries;
   bucket_key source, target;
@@ -683,11 +684,11 @@ static int move_tree(bucket_store *s, const char *from, const char *to, bool exc
                : copy_object(s, entries.at[i].key, target.text, exclusive, true, error);
     }
   }
-  const bool copied = rc >= 0;
-  for (uint64_t i = 0; copied && i < entries.count; i++) {
+  bool removes = rc >= 0;
+  for (uint64_t i = 0; removes && i < entries.count; i++) {
     const int removed = remove_moved(s, entries.at[i].key, i == 0 ? error : NULL);
     if (i == 0 && removed == TSR_DENIED) rc = removed; /* nothing is removed: `from` is whole */
-    if (rc < 0) break;
+    removes = rc >= 0 && removed != TSR_UNREACHABLE && removed != TSR_INTERRUPT;
   }
   tsr__bucket_objects_release(&entries);
   return rc;

@@ -5,6 +5,7 @@
 
 #include "write/writer.h"
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "format/schema.h"
 #include "store/store.h"
 #include "format/layout.h"

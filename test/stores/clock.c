@@ -1,9 +1,10 @@
 /* clock.c: a library for LD_PRELOAD that moves the calendar's clock of a process by the nanoseconds in the first 8 bytes of the file that
- * TESSERA_TEST_CLOCK names. The file is mapped, so whoever changes it sets the clock of all processes that have it. The monotonic clock
- * stays true. */
+ * TESSERA_TEST_CLOCK names. In the next 8, if there are any, is how long the machine seems to have slept. The file is mapped, so whoever
+ * changes it sets the clock of all processes that have it. The monotonic clock stays true. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *offset;
+static const volatile int64_t *offset; /* 16 bytes; those behind the file's end are 0 */
 static int (*real)(clockid_t, struct timespec *);
 
 __attribute__((constructor)) static void begin(void) {
@@ -19,7 +20,7 @@ __attribute__((constructor)) static void begin(void) {
   const char *path = getenv("TESSERA_TEST_CLOCK");
   const int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (file < 0) return;
-  void *mapped = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+  void *mapped = mmap(NULL, 2 * sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
   if (mapped != MAP_FAILED) offset = mapped;
   close(file);
 }
@@ -27,8 +28,9 @@ __attribute__((constructor)) static void begin(void) {
 int clock_gettime(clockid_t which, struct timespec *t) {
   if (!real) begin();
   const int rc = real(which, t);
-  if (rc || !offset || (which != CLOCK_REALTIME && which != CLOCK_REALTIME_COARSE)) return rc;
-  const int64_t moved = (int64_t)t->tv_sec * 1000000000 + t->tv_nsec + *offset;
+  const bool calendar = which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE;
+  if (rc || !offset || (!calendar && which != CLOCK_BOOTTIME)) return rc;
+  const int64_t moved = (int64_t)t->tv_sec * 1000000000 + t->tv_nsec + (calendar ? offset[0] : 0) + offset[1];
   t->tv_sec = (time_t)(moved / 1000000000);
   t->tv_nsec = (long)(moved % 1000000000);
   return 0;

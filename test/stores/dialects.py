@@ -295,15 +295,15 @@ def test_clocks(s):
 
 def test_set_clocks(s):
     """The calendar of this machine is hours off, and is set while the client runs: requests are dated as the server wants it, the server's time stays
-    known between two answers, and no wait is stretched or cut."""
+    known between two answers, also while the machine sleeps, and no wait is stretched or cut."""
     if sys.platform != "linux" or not shutil.which("cc"):
         return
     library, moved = os.path.join(s.server.folder, "clock.so"), os.path.join(s.server.folder, "moved")
     subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-o", library, os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock.c"), "-ldl"], check=True)
 
-    def move(hours):
+    def move(hours, slept=0):
         with open(moved, "wb") as file:
-            file.write(struct.pack("q", hours * 3600 * 10**9))
+            file.write(struct.pack("qq", hours * 3600 * 10**9, slept * 3600 * 10**9))
 
     move(0)
     sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
@@ -320,6 +320,10 @@ def test_set_clocks(s):
                 now = int(other.ask("now").now) / 1000
                 assert abs(now - time.time()) < 100, (hours, later, now - time.time())
             s.proxy.clear()
+        other.good(*WHOLE)
+        move(2, slept=7)
+        now = int(other.ask("now").now) / 1000 - 7 * 3600
+        assert abs(now - time.time()) < 100, now - time.time()
         move(5)
         other.good("scope", f"{s.scheme}://bucket", *(f"{name}={value}" for name, value in s.options(stall_ms=60000).items()))
         s.proxy.fault("stall", kind="GET", ms=60000) # the host ends the wait for an answer that does not come

@@ -47,6 +47,7 @@ typedef struct fake_bucket {
   uint64_t fail_at; /* the number of the request that fails, from 1; 0: none */
   int fail_rc;
   bool fail_done; /* it is carried out all the same: its answer is lost */
+  bool fail_on; /* so do all later ones: the server is gone */
   uint64_t under_way, most_under_way; /* started and neither finished nor cancelled */
   uint64_t cancelled;
   char log[FAKE_LOG]; /* "GET key 0+65536\n" */
@@ -308,7 +309,7 @@ static inline void fake_request(tsr_bucket_call *call) {
     snprintf(fake.log + strlen(fake.log), sizeof fake.log - strlen(fake.log), " %llu+%llu",
              (unsigned long long)call->get.offset, (unsigned long long)call->get.size);
   if (strlen(fake.log) + 2 < sizeof fake.log) strcat(fake.log, "\n");
-  const bool fails = fake.requests == fake.fail_at;
+  const bool fails = fake.requests == fake.fail_at || (fake.fail_on && fake.fail_at && fake.requests > fake.fail_at);
   call->rc = !fails || fake.fail_done ? fake_answer(call) : TSR_OK;
   if (fails) call->rc = fake_fail(call, fake.fail_rc);
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "log/log.h"
+#include "moved_calendar.h"
 #include "small_array.h"
 
 static tsr_environment *other;
@@ -109,6 +110,28 @@ static void a_writer_with_a_very_old_listing_looks_before_it_claims(void **state
   no_writers();
 }
 
+/* The others have not slept: they have published, and have taken the turn away. */
+static void a_machine_that_slept_has_an_old_listing_and_no_turn(void **state) {
+  tsr_turn *turn;
+  uint64_t after;
+  two_writers();
+  publish(prepare_small(ours, 0, 1, 1, NULL, NULL));
+  ok(tsr__log_list(&theirs->log, true, true, &error));
+  machine_slept = 601;
+  other->memory.cancel.requested = stop;
+  refused(tsr__turn_take(&theirs->log, &turn, &after, &error), TSR_INTERRUPT, "");
+  other->memory.cancel.requested = NULL;
+  assert_string_equal(claims(), "0_0 ");
+  tsr_writer *writer = prepare_small(ours, 0, 2, 2, NULL, NULL);
+  assert_string_equal(claims(), "0_0 1_0 ");
+  machine_slept += 60;
+  ok(tsr_writer_abandon(writer, &error));
+  assert_string_equal(claims(), "0_0 1_0 "); /* it may be somebody else's by now */
+  tsr_writer_close(writer);
+  machine_slept = 0;
+  no_writers();
+}
+
 static void writers_of_one_environment_share_a_turn(void **state) {
   two_writers();
   tsr_writer *one = prepare_small(ours, 0, 1, 1, NULL, NULL), *two = prepare_small(ours, 0, 2, 2, NULL, NULL);
@@ -189,6 +212,7 @@ int main(void) {
       cmocka_unit_test(each_commit_claims_the_turn_after_the_last_one),
       cmocka_unit_test(a_writer_with_an_old_listing_learns_of_later_commits),
       cmocka_unit_test(a_writer_with_a_very_old_listing_looks_before_it_claims),
+      cmocka_unit_test(a_machine_that_slept_has_an_old_listing_and_no_turn),
       cmocka_unit_test(writers_of_one_environment_share_a_turn),
       cmocka_unit_test(a_turn_whose_writer_has_died_is_taken_over),
       cmocka_unit_test(claims_that_are_old_hold_nobody_up_and_are_vacuumed),

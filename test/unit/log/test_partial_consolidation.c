@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/clock.h"
 #include "store/store.h"
 #include "array/array.h"
 #include "log/log.h"

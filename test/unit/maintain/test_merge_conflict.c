@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"

@@ -298,6 +298,10 @@ static void test_the_rest_is_asked_for(void **state) {
     assert_string_equal(asks("range"), "bytes=14-19");
     const tsr_bucket_outcome outcome = answers(cases[i].head, "456789");
     if (outcome != cases[i].outcome) fail_msg("case %d: %d", (int)i, (int)outcome);
+    if (s.http.response.status == 412) { /* what is told if this goes on until the tries are used up */
+      assert_int_equal(call.error.code, TSR_UNREACHABLE);
+      assert_non_null(strstr(call.error.message, "GET: the object was replaced while it was read (status 412)"));
+    }
     if (outcome == TSR_BUCKET_DONE) {
       assert_true(has("0123456789") && call.result.object_size == 100);
     } else { /* from the beginning */
@@ -581,8 +585,16 @@ static void test_what_a_refusal_means(void **state) {
       {TSR_BUCKET_UPLOAD_ABORT, HTTP(404), CODE("NoSuchUpload"), TSR_BUCKET_DONE, 0, NULL},
       {TSR_BUCKET_UPLOAD_PART, HTTP(404), CODE("NoSuchUpload"), TSR_BUCKET_FAILED, TSR_NOT_FOUND,
        "part: no such upload"},
-      {TSR_BUCKET_GET, HTTP(412), "", TSR_BUCKET_FAILED, TSR_EXISTS, "it exists already"},
       {TSR_BUCKET_PUT, HTTP(412), "", TSR_BUCKET_FAILED, TSR_EXISTS, "it exists already"}, /* without new_only */
+      {TSR_BUCKET_COPY, HTTP(412), "", TSR_BUCKET_FAILED, TSR_EXISTS, "it exists already"},
+      {TSR_BUCKET_GET, HTTP(412), "", TSR_BUCKET_FAILED, TSR_ERROR,
+       "GET: the server says that a condition is not met, but the request has none; a proxy may have added one "
+       "(status 412)"},
+      {TSR_BUCKET_HEAD, HTTP(412), "", TSR_BUCKET_FAILED, TSR_ERROR, "HEAD: the server says that a condition"},
+      {TSR_BUCKET_LIST, HTTP(412), CODE("PreconditionFailed"), TSR_BUCKET_FAILED, TSR_ERROR,
+       "a proxy may have added one (status 412 PreconditionFailed)"},
+      {TSR_BUCKET_UPLOAD_LIST, HTTP(412), "", TSR_BUCKET_FAILED, TSR_ERROR, "the server says that a condition"},
+      {TSR_BUCKET_DELETE, HTTP(412), "", TSR_BUCKET_FAILED, TSR_ERROR, "the server says that a condition"},
       {TSR_BUCKET_GET, HTTP(400), CODE("InvalidArgument"), TSR_BUCKET_FAILED, TSR_ERROR,
        "refuses it (status 400 InvalidArgument)"},
       {TSR_BUCKET_GET, HTTP(501), "", TSR_BUCKET_FAILED, TSR_ERROR, "refuses it (status 501)"},

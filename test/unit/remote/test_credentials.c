@@ -511,7 +511,7 @@ static void expect_token(tsr_provider *provider, uint64_t refused, tsr_keys_form
   assert_int_equal(c.form, form);
   assert_string_equal(c.token, token);
   const int64_t hours = 2 * 3600 * 1000;
-  assert_true(ends == (c.expires < (int64_t)tsr__ticks() + hours));
+  assert_true(ends == (c.expires < (int64_t)tsr__moment() + hours));
   tsr__credentials_release(&c);
 }
 
@@ -772,21 +772,26 @@ static void test_tokens_end_by_the_clock_of_their_service(void **state) {
     answer_with("GET /metadata", 200, "{\"expires_on\":\"%s\",\"access_token\":\"ey.1\"}", until);
     const unsigned before = requests_of("GET /metadata");
     expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
-    assert_in_range(provider.now.expires - (int64_t)tsr__ticks(), 2900000, 3001000);
+    assert_in_range(provider.now.expires - (int64_t)tsr__moment(), 2900000, 3001000);
     for (int hours = -30; hours <= 30; hours += 6) {
       calendar_moved = hours * 3600;
       expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
     }
     assert_int_equal(requests_of("GET /metadata"), before + 1);
     provider.patience = 0;
-    provider.now.expires = (int64_t)tsr__ticks() + 290000; /* later, and whatever the calendar says */
+    provider.now.expires = (int64_t)tsr__moment() + 290000; /* later, and whatever the calendar says */
     server.count = 0;
     answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"ey.2\"}");
     calendar_moved = -3600;
     expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.2", true);
+    expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.2", true);
+    machine_slept += 3301; /* the token ends in five minutes */
+    server.count = 0;
+    answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"ey.3\"}");
+    expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.3", true);
     tsr__provider_release(&provider);
   }
-  calendar_moved = 0;
+  calendar_moved = machine_slept = 0;
   server.header = "";
 }
 
