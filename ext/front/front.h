@@ -170,7 +170,8 @@ char *tsx_windows_around(const tsx_script *script, const tsx_script_select *sele
 
 /* ---- hints.c: what a text may have meant ------------------------------------------------------------------------- */
 
-/* Adds to SQLite's error about a text that a path in FROM is in quotes, if the text seems to have one without. */
+/* Adds to SQLite's error about a text what to write instead, if the text seems to have a path in FROM without quotes,
+ * or words of another dialect. */
 void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *error);
 
 /* ---- rewrite.c: statements whose parts run over columns ---------------------------------------------------------- */

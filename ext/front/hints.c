@@ -1,10 +1,12 @@
-/* hints.c: what a statement that SQLite cannot prepare may have meant: a path in FROM without quotes, or v::integer. */
+/* hints.c: what a statement that SQLite cannot prepare may have meant: a path in FROM without quotes, or
+ * words of another dialect (sql/dialects.c). */
 #include "front/front.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "connection/errors.h"
+#include "sql/dialects.h"
 #include "table/table.h"
 
 #define HINT_SHOWN 100 /* bytes of a path */
@@ -26,29 +28,18 @@ static bool hint_is_path(tsx_connection *connection, const char *words, uint64_t
   return tsx_path_table(connection, "temp", missing, NULL, &name, &own) > 0 || own.code == TSR_ERROR;
 }
 
-/* Returns true if the text has the :: of other databases, which casts. */
-static bool hint_casts(const char *text) {
-  const char *colon = NULL;
-  for (tsx_tokens tokens = tsx_tokens_of(text); tokens.token.kind != TSX_TOKEN_END; tsx_tokens_next(&tokens)) {
-    if (!tsx_token_is(&tokens.token, ":")) continue;
-    if (colon && tokens.token.text == colon + 1) return true;
-    colon = tokens.token.text;
-  }
-  return false;
-}
-
 void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *error) {
   static const char lacks[] = "no such table: ";
   char before[sizeof error->message];
   memcpy(before, error->message, sizeof before);
+  if (tsx_dialect_advice(text, before)) {
+    tsx_dialect_explain(text, error);
+    return;
+  }
   const char *missing = strncmp(before, lacks, sizeof lacks - 1) == 0 ? before + sizeof lacks - 1 : NULL;
   if (error->code != TSR_ERROR ||
       (!missing && !strstr(before, "syntax error") && !strstr(before, "unrecognized token")))
     return;
-  if (strstr(before, "unrecognized token: \":\"") && hint_casts(text)) {
-    tsx_fail(error, TSR_ERROR, "%s; a cast is CAST(value AS INTEGER), not value::integer", before);
-    return;
-  }
   for (tsx_tokens tokens = tsx_tokens_of(text); tokens.token.kind != TSX_TOKEN_END; tsx_tokens_next(&tokens)) {
     if (!tsx_token_is(&tokens.token, "FROM") && !tsx_token_is(&tokens.token, "JOIN")) continue;
     const char *source = tokens.at;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "sql/dialects.h"
 #include "table/table.h"
 
 typedef struct rewrite_edit {
@@ -690,7 +691,7 @@ int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sq
   rewriter r = {.connection = connection, .options = options, .out = out, .error = error};
   tsr_error plain = {0};
   TSX_TRY(tsx_front_bind(text, count, values, &out->arena, &out->text, error));
-  TSX_TRY(tsx_script_read(out->text, &out->arena, &out->script, error));
+  if (tsx_script_read(out->text, &out->arena, &out->script, error) < 0) return tsx_dialect_explain(out->text, error);
   const int prepared = rewrite_prepare(&r, out->text, &r.plain, &plain);
   if (prepared == TSR_NOMEM || prepared == TSR_INTERRUPT) {
     *error = plain;

@@ -24,6 +24,7 @@
 
 #include "connection/errors.h"
 #include "connection/registry.h"
+#include "sql/dialects.h"
 #include "sql/options.h"
 #include "sql/statement.h"
 #include "query/query_internal.h"
@@ -193,6 +194,7 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   if (code >= 0) code = tsx_query_declare(&query, &table->declaration, &error);
   if (code >= 0) code = tsx_run_check(&query, &error);
   tsx_query_release(&query);
+  if (code == TSR_ERROR) tsx_dialect_explain(table->text, &error);
   if (code < 0) return query_fail(table, &error, message);
   code = query_declare(table, message);
   /* the table may be there, with what it held before */

@@ -691,6 +691,45 @@ def test_texts_that_are_refused():
     check_contains(db.error("SELECT * FROM w2").text, "unsafe use of")
 
 
+LIMITS, PATTERNS, MOMENTS, PARTS, LISTS, STAR = "LIMIT n OFFSET m", "LIKE 'a%' and GLOB", "date(day, '+1 month')", "strftime('%Y-%m', day)", "json_each('[1, 2]')", "name those that you want"
+DIALECTS = [
+    ("SELECT n::int FROM cube", "CAST(value AS INTEGER)"), ("SELECT TRY_CAST(n AS INT) FROM cube", "CAST(text AS INTEGER) never fails"), ("SELECT n FROM cube WHERE s ILIKE 'a'", "write LIKE for ILIKE"),
+    ("SELECT s ILIKE 'a' FROM cube", "write LIKE for ILIKE"), ("SELECT s NOT ILIKE 'a' FROM cube", "write LIKE for ILIKE"), ("SELECT n FROM cube WHERE s SIMILAR TO 'a'", PATTERNS), ("SELECT n FROM cube WHERE s RLIKE 'a'", PATTERNS),
+    ("SELECT s ~ 'a' FROM cube", PATTERNS), ("SELECT n FROM cube WHERE s !~ 'a'", PATTERNS), ("SELECT n FROM cube WHERE s ~* 'a'", PATTERNS), ("SELECT regexp_matches(s, 'a') FROM cube", PATTERNS),
+    ("SELECT n FROM cube QUALIFY row_number() OVER () = 1", "AS n FROM t) WHERE n = 1"), ("SELECT day + INTERVAL '1 day' FROM cube", MOMENTS), ("SELECT n FROM cube WHERE day > INTERVAL '1 day'", MOMENTS), ("SELECT day - INTERVAL 1 DAY FROM cube", MOMENTS),
+    ("SELECT date_add(day, 1) FROM cube", MOMENTS), ("SELECT DATE_TRUNC('month', day), count(*) FROM cube GROUP BY 1", PARTS), ("SELECT EXTRACT(year FROM day) FROM cube", PARTS), ("SELECT year(day) FROM cube", PARTS),
+    ("SELECT n FROM cube WHERE day > DATE '2024-01-01'", "without a word before them"), ("SELECT TIMESTAMP '2024-01-01' FROM cube", "without a word before them"), ("SELECT * EXCLUDE (n) FROM cube", STAR), ("SELECT * EXCEPT (n) FROM cube", STAR),
+    ("SELECT * REPLACE (n + 1 AS n) FROM cube", STAR), ("SELECT TOP 5 n FROM cube", LIMITS), ("SELECT TOP(5) n FROM cube", LIMITS), ("SELECT n FROM cube FETCH FIRST 5 ROWS ONLY", LIMITS), ("SELECT n FROM cube ORDER BY n OFFSET 5 ROWS FETCH NEXT 5 ROWS ONLY", LIMITS),
+    ("SELECT n FROM cube LIMIT ALL", "all rows come"), ("SELECT day, count(*) FROM cube GROUP BY ALL", "GROUP BY 1, 2"), ("SELECT n FROM cube ORDER BY ALL", "ORDER BY 1, 2"), ("SELECT count(*) FROM cube GROUP BY GROUPING SETS ((day))", "UNION ALL"),
+    ("SELECT count(*) FROM cube GROUP BY ROLLUP(day)", "UNION ALL"), ("SELECT ARRAY[1, 2] FROM cube", LISTS), ("SELECT n FROM cube WHERE n = ANY(ARRAY[1, 2])", LISTS), ("SELECT unnest(n) FROM cube", LISTS), ("SELECT n FROM cube, unnest(ARRAY[1])", LISTS),
+    ("SELECT DISTINCT ON (day) n FROM cube", "those of its row"), ("SELECT arg_max(day, n) FROM cube", "those of its row"), ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY n) FROM cube", "percentile(v, 90)"), ("SELECT n FROM cube TABLESAMPLE (10)", "ORDER BY random()"),
+    ("SELECT n FROM cube USING SAMPLE 10", "ORDER BY random()"), ("SELECT 1 FROM cube, LATERAL (SELECT 1)", "sees no columns"), ("SELECT substring(s FROM 1) FROM cube", "substr(text, 1, n)"), ("SELECT left(s, 1) FROM cube", "substr(text, 1, n)"),
+    ("SELECT n // 2 FROM cube", "write / for //"), ("SELECT n ** 2 FROM cube", "pow(x, y)"), ("SELECT n ^ 2 FROM cube", "pow(x, y)"), ("SELECT now() FROM cube", "datetime('now')"), ("SELECT array_agg(n) FROM cube", "json_group_array(v)"),
+    ("SELECT len(s) FROM cube", "length(text)"), ("SELECT nvl(n, 0) FROM cube", "coalesce(a, b)"), ("SELECT greatest(n, 1) FROM cube", "max(a, b)"), ("SELECT datediff('day', day, day) FROM cube", "julianday(b) - julianday(a)"), ("SELECT strpos(s, 'a') FROM cube", "instr(text, part)")]
+
+
+def test_words_of_other_dialects():
+    """An error about words of another dialect says what to write instead, from tessera_sql and from tessera_query; other errors stay as they are. SQLite hands no
+    tessera_query a text that it cannot split into tokens."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE cube USING tessera(day DATETIME_DAY DIMENSION, n INTEGER, s TEXT)")
+    for text, advice in DIALECTS:
+        plain = db.error(text).text
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, advice)
+        refused = db.error(f"CREATE VIRTUAL TABLE q USING tessera_query({text})").text
+        if "unrecognized token" not in plain and "not evaluated over columns" not in refused:
+            check_contains(refused, advice)
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, plain)
+    for text, advice in (("DESCRIBE cube", "tessera_schema('db:t')"), ("SHOW TABLES", "sqlite_schema"), ("FROM cube SELECT n", "SELECT * FROM t"), ("PIVOT cube ON n", "FILTER (WHERE")):
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, f"expected a SELECT, not '{text.split()[0]}'; ")
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, advice)
+    check_contains(db.error("CREATE VIRTUAL TABLE q USING tessera_query(SELECT n FROM cube WHERE s = \"Oslo\")").text, "single quotes" if host.binding == "sqlite3" else "single-quotes")
+    same(db.query(sql(db, "SELECT `n`, [s] FROM cube")), [])   # SQLite takes these quotes, too
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT `n`, [s] FROM \"cube\")")
+    for text in ("SELECT interval FROM cube", "SELECT array, n FROM cube", "SELECT n FROM cube WHERE ORDER BY ilike(n)", "SELECT 'a ILIKE b' FROM", "SELECT 'ILIKE', -- n ILIKE\n n n n FROM cube", "SELECT x.offset FROM cube", "SELECT n FROM top", "SELECT nosuch(n) FROM cube"):
+        same(db.error("SELECT tessera_sql(?)", (text,)).text, "tessera_sql: " + db.error(text).text)
+
+
 def test_hostile_texts():
     """Whatever the text is, the statement is equivalent, or SQLite's error is given."""
     db = Database()
@@ -849,6 +888,72 @@ def test_errors_of_the_data_are_errors():
     parts(db)
     same(db.error(rewritten).code, 11, "SQLITE_CORRUPT")
     same(parts(db), (0, 0))
+
+
+def steps(db, text):
+    """Runs a statement row by row. Returns the number of rows before its error, and the code of the error, or None."""
+    def all_rows():
+        nonlocal count
+        for _ in db.raw.cursor().execute(text):
+            count += 1
+    count = 0
+    try:
+        db.run(all_rows)
+    except Error as e:
+        return count, e.code
+    return count, None
+
+
+def test_errors_after_the_first_row():
+    """A part that fails after it has given rows ends the statement with an error: it is neither shorter in silence, nor evaluated again. All that SQLite makes of the rows fails, too."""
+    cells = 200000
+    db = Database()
+    path = os.path.join(host.FOLDER, "late")
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera('{path}', x INT32 DIMENSION(0, 999999, 1000), a INT64, t TEXT)")
+    db.query(f"INSERT INTO d WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < {cells - 2}) SELECT x, x % 7, 'a' FROM x")
+    db.query(f"INSERT INTO d VALUES({cells - 1}, 9223372036854775807, replace(hex(zeroblob(15000000)), '00', 'ab'))")
+    db.query("DROP TABLE d")
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera('{path}', memory_mb=8)")
+    db.query("CREATE TABLE copy(x)")
+    code_of = {"RANGE": 1, "TOOBIG": 18, "CORRUPT": 11, "INTERRUPT": 9}
+    for name, what in (("RANGE", "a * 2"), ("TOOBIG", "a, t")):
+        text = f"SELECT x, {what} FROM d WHERE a % 7 + x >= 0"
+        rewritten = sql(db, text)
+        check_contains(rewritten, "tessera:")
+        for statement in (rewritten, f"SELECT row FROM tessera_select({host.literal(text)})"):
+            parts(db)
+            count, code = steps(db, statement)
+            same((code, 0 < count < cells, parts(db)), (code_of[name], True, (1, 0)), statement)
+        for around in ("SELECT count(*) FROM ({}) WHERE likely(x >= 0)", "SELECT max(x) OVER (ROWS 1 PRECEDING) FROM ({})", "SELECT 1 FROM ({}) UNION SELECT 2", "SELECT x FROM ({}) ORDER BY -x", "INSERT INTO copy SELECT x FROM ({})", "CREATE TABLE another AS SELECT x FROM ({})"):
+            same(db.error(around.format(rewritten)).code, code_of[name], around)
+        same(db.query("SELECT (SELECT count(*) FROM copy), (SELECT count(*) FROM sqlite_master WHERE name = 'another')"), [(0, 0)], "the statement is undone")
+    text = sql(db, "SELECT x, a FROM d WHERE a % 7 + x >= 0")
+    calls = 0
+
+    def stop():
+        nonlocal calls
+        calls += 1
+        return calls > 500
+    db.raw.set_progress_handler(stop, 100)
+    count, code = steps(db, text)
+    db.raw.set_progress_handler(None, 0)
+    same((code, 0 < count < cells), (9, True), "an interrupt")
+    same(steps(db, text), (cells, None))
+    db.close()
+    for folder, _, files in os.walk(os.path.join(path, "__fragments")):
+        for name in files:
+            file = os.path.join(folder, name)
+            if name == "a0.tdb" and os.path.getsize(file) > 1000:   # the last tiles of the first fragment
+                with open(file, "r+b") as f:
+                    f.seek(-60, os.SEEK_END)
+                    f.write(b"\xff" * 60)
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera('{path}')")
+    text = "SELECT x, a FROM d WHERE a % 7 + x >= 0"
+    for statement in (sql(db, text), f"SELECT row FROM tessera_select({host.literal(text)})"):
+        parts(db)
+        count, code = steps(db, statement)
+        same((code, 0 < count < cells, parts(db)), (11, True, (1, 0)), statement)
 
 
 def test_life_of_the_tables():

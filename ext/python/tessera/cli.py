@@ -312,7 +312,10 @@ def _count(text):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with what a mistyped word may have meant."""
+    """A parser whose errors are one line, with what a mistyped word may have meant. A beginning of an option is no option: a later one may begin in the same way."""
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options, allow_abbrev=False)
 
     def error(self, message):
         if message.endswith("required: VERB"):
