@@ -144,28 +144,33 @@ def test_parts():
 
 
 def test_lists_of_coordinates():
-    """sel() of lists gives what numpy and pandas choose, in the order of the array: streams, blocks, masks, shapes, and parts of parts."""
+    """sel() of lists gives blocks, masks and shapes as xarray does, in the order of the lists, as often as they name a cell; streams have each cell once."""
     chosen = random.Random(3)
     values, texts = np.arange(120.0).reshape(12, 10), np.array([[f"{y},{x}" for x in range(10)] for y in range(12)], object)
     a = tessera.create("lists", {"v": values, "s": texts}, dimensions=["y", "x"], extents={"y": 5, "x": 4}, labels={"lat": ("y", np.arange(12) * -0.5)})
+    wanted = xr.Dataset({"v": (("y", "x"), values), "s": (("y", "x"), texts)}, {"y": range(12), "x": range(10), "lat": ("y", np.arange(12) * -0.5)})
     for _ in range(20):
         ys, xs = sorted(chosen.sample(range(12), chosen.randint(1, 6))), sorted(chosen.sample(range(10), chosen.randint(1, 6)))
         listed = chosen.sample(ys, len(ys))
-        for box in ({"y": listed, "x": np.array(xs)}, {"lat": [y * -0.5 for y in listed], "x": xs}, {"y": listed + listed, "x": (xs[0], xs[-1])}):
-            columns = xs if not isinstance(box["x"], tuple) else list(range(xs[0], xs[-1] + 1))
-            part, expected = a.sel(**box), values[np.ix_(ys, columns)]
-            same((part.numpy("v").tolist(), part.numpy("s").tolist(), part.shape), (expected.tolist(), texts[np.ix_(ys, columns)].tolist(), expected.shape), f"{box}")
-            rows = pa.table(part.where("v", ">", 30).select("v"))["v"].to_pylist()
-            same(sorted(rows), sorted(v for v in expected.ravel().tolist() if v > 30), f"{box}, a stream")
+        falling = xs[::-1]
+        for box in ({"y": listed, "x": np.array(falling)}, {"lat": [y * -0.5 for y in listed], "x": xs}, {"y": listed + listed[::-1], "x": (xs[0], xs[-1])}, {"y": [99, *listed, -7], "x": falling + xs}):
+            asked = {name: slice(*given) if isinstance(given, tuple) else [value for value in given if value in (*wanted.x.values, *wanted.y.values, *wanted.lat.values)] for name, given in box.items()}
+            expected = wanted.swap_dims(y="lat").sel(asked) if "lat" in box else wanted.sel(asked)
+            part = a.sel(**box)
+            same((part.numpy("v").tolist(), part.numpy("s").tolist(), part.shape), (expected.v.values.tolist(), expected.s.values.tolist(), expected.v.shape), f"{box}")
+            rows, expected = pa.table(part.where("v", ">", 30).select("v"))["v"].to_pylist(), expected.v.values
+            same(sorted(rows), sorted({v for v in expected.ravel().tolist() if v > 30}), f"{box}, a stream")
             masked = part.numpy("v", masked=True)
             same((masked.tolist(), pickle.loads(pickle.dumps(part)).shape), (expected.tolist(), expected.shape), f"{box}, masked and pickled")
     part = a.sel(y=[1, 2, 3, 9], x=0)
     same([part.sel(y=(2, 9)).numpy("v").ravel().tolist(), part.sel(y=[9, 3, 4]).numpy("v").ravel().tolist(), part.sel(lat=(-1.5, -0.5)).numpy("v").ravel().tolist()],
-         [[20, 30, 90], [30, 90], [10, 20, 30]], "parts of parts")
+         [[20, 30, 90], [90, 30], [10, 20, 30]], "parts of parts")
+    same([a.sel(y=[9, 1, 3]).sel(y=slice(1, 3), x=0).numpy("v").ravel().tolist(), a.sel(y=[3, 1]).sel(y=[1, 3, 1], x=0).numpy("v").ravel().tolist()], [[10, 30], [10, 30, 10]], "the order of the last list")
     same([len(part.partitions(2)), sum(pa.table(one).num_rows for one in part.partitions(2)), pa.table(part.sel(y=[5])).num_rows, pa.table(a.sel(y=[])).num_rows, a.sel(y=[], x=[1, 2]).numpy("v").shape], [2, 4, 0, 0, (0, 2)])
     same((pa.table(a.sel(y=[3, 99])).num_rows, pa.table(a.sel(lat=[-0.5, 7])).num_rows), (10, 10), "values that are not there")
     out = np.empty((4, 1))
     assert part.numpy("v", out=out) is out and out.ravel().tolist() == [10, 20, 30, 90]
+    assert a.sel(y=[9, 1, 1, 2], x=0).numpy("v", out=out) is out and out.ravel().tolist() == [90, 10, 10, 20]
     reader = pa.RecordBatchReader.from_stream(part.select("v"))
     same(reader.read_next_batch().num_rows, 3, "a batch")
     del reader
