@@ -6,6 +6,7 @@ usage: datasets.py EXTENSION
 import concurrent.futures
 import contextlib
 import datetime
+import importlib.util
 import io
 import multiprocessing
 import os
@@ -31,6 +32,7 @@ try:
     import dask
 except ImportError:
     dask = None
+has_cftime = bool(importlib.util.find_spec("cftime"))
 
 
 def test_blocks():
@@ -144,28 +146,33 @@ def test_parts():
 
 
 def test_lists_of_coordinates():
-    """sel() of lists gives what numpy and pandas choose, in the order of the array: streams, blocks, masks, shapes, and parts of parts."""
+    """sel() of lists gives blocks, masks and shapes as xarray does, in the order of the lists, as often as they name a cell; streams have each cell once."""
     chosen = random.Random(3)
     values, texts = np.arange(120.0).reshape(12, 10), np.array([[f"{y},{x}" for x in range(10)] for y in range(12)], object)
     a = tessera.create("lists", {"v": values, "s": texts}, dimensions=["y", "x"], extents={"y": 5, "x": 4}, labels={"lat": ("y", np.arange(12) * -0.5)})
+    wanted = xr.Dataset({"v": (("y", "x"), values), "s": (("y", "x"), texts)}, {"y": range(12), "x": range(10), "lat": ("y", np.arange(12) * -0.5)})
     for _ in range(20):
         ys, xs = sorted(chosen.sample(range(12), chosen.randint(1, 6))), sorted(chosen.sample(range(10), chosen.randint(1, 6)))
         listed = chosen.sample(ys, len(ys))
-        for box in ({"y": listed, "x": np.array(xs)}, {"lat": [y * -0.5 for y in listed], "x": xs}, {"y": listed + listed, "x": (xs[0], xs[-1])}):
-            columns = xs if not isinstance(box["x"], tuple) else list(range(xs[0], xs[-1] + 1))
-            part, expected = a.sel(**box), values[np.ix_(ys, columns)]
-            same((part.numpy("v").tolist(), part.numpy("s").tolist(), part.shape), (expected.tolist(), texts[np.ix_(ys, columns)].tolist(), expected.shape), f"{box}")
-            rows = pa.table(part.where("v", ">", 30).select("v"))["v"].to_pylist()
-            same(sorted(rows), sorted(v for v in expected.ravel().tolist() if v > 30), f"{box}, a stream")
+        falling = xs[::-1]
+        for box in ({"y": listed, "x": np.array(falling)}, {"lat": [y * -0.5 for y in listed], "x": xs}, {"y": listed + listed[::-1], "x": (xs[0], xs[-1])}, {"y": [99, *listed, -7], "x": falling + xs}):
+            asked = {name: slice(*given) if isinstance(given, tuple) else [value for value in given if value in (*wanted.x.values, *wanted.y.values, *wanted.lat.values)] for name, given in box.items()}
+            expected = wanted.swap_dims(y="lat").sel(asked) if "lat" in box else wanted.sel(asked)
+            part = a.sel(**box)
+            same((part.numpy("v").tolist(), part.numpy("s").tolist(), part.shape), (expected.v.values.tolist(), expected.s.values.tolist(), expected.v.shape), f"{box}")
+            rows, expected = pa.table(part.where("v", ">", 30).select("v"))["v"].to_pylist(), expected.v.values
+            same(sorted(rows), sorted({v for v in expected.ravel().tolist() if v > 30}), f"{box}, a stream")
             masked = part.numpy("v", masked=True)
             same((masked.tolist(), pickle.loads(pickle.dumps(part)).shape), (expected.tolist(), expected.shape), f"{box}, masked and pickled")
     part = a.sel(y=[1, 2, 3, 9], x=0)
     same([part.sel(y=(2, 9)).numpy("v").ravel().tolist(), part.sel(y=[9, 3, 4]).numpy("v").ravel().tolist(), part.sel(lat=(-1.5, -0.5)).numpy("v").ravel().tolist()],
-         [[20, 30, 90], [30, 90], [10, 20, 30]], "parts of parts")
+         [[20, 30, 90], [90, 30], [10, 20, 30]], "parts of parts")
+    same([a.sel(y=[9, 1, 3]).sel(y=slice(1, 3), x=0).numpy("v").ravel().tolist(), a.sel(y=[3, 1]).sel(y=[1, 3, 1], x=0).numpy("v").ravel().tolist()], [[10, 30], [10, 30, 10]], "the order of the last list")
     same([len(part.partitions(2)), sum(pa.table(one).num_rows for one in part.partitions(2)), pa.table(part.sel(y=[5])).num_rows, pa.table(a.sel(y=[])).num_rows, a.sel(y=[], x=[1, 2]).numpy("v").shape], [2, 4, 0, 0, (0, 2)])
     same((pa.table(a.sel(y=[3, 99])).num_rows, pa.table(a.sel(lat=[-0.5, 7])).num_rows), (10, 10), "values that are not there")
     out = np.empty((4, 1))
     assert part.numpy("v", out=out) is out and out.ravel().tolist() == [10, 20, 30, 90]
+    assert a.sel(y=[9, 1, 1, 2], x=0).numpy("v", out=out) is out and out.ravel().tolist() == [90, 10, 10, 20]
     reader = pa.RecordBatchReader.from_stream(part.select("v"))
     same(reader.read_next_batch().num_rows, 3, "a batch")
     del reader
@@ -647,8 +654,8 @@ def test_appended_blocks_are_placed_by_name():
         same((a.numpy("v").tolist(), a.nearest(day="2024-01-04")), ([[0, 1], [2, 3], [102, 100], [103, 101]], {"t": 3}), path)
         a = tessera.create(path, {"v": block[::-1] + 50}, if_exists="append", dimensions=["t", "n"], labels={"day": ("t", days[::-1] + 2)}, metadata={"k": 1}, connection=db)
         same((a.numpy("v").tolist()[2:], a.metadata.get("k")), ([[50, 51], [52, 53]], 1), path)
-        for error, part, wrong in ((ValueError, "the array lacks 'x'", {"labels": {"name": ("n", ["a", "x"])}}), (ValueError, "say origin={'n': 2}", {"labels": {"name": ("n", ["x", "y"])}}),
-                                   (ValueError, "no such label", {"labels": {"lat": ("n", [1, 2])}}), (ValueError, "origin 1", {"labels": {"day": ("t", days)}, "origin": {"t": 1}}), (ValueError, "not neighbours", {"labels": {"day": ("t", days[:1].repeat(2))}}),
+        for error, part, wrong in ((ValueError, "has no 'x', and no room for it", {"labels": {"name": ("n", ["a", "x"])}}), (ValueError, "has no 'x', and no room for it", {"labels": {"name": ("n", ["x", "y"])}}),
+                                   (ValueError, "no such label", {"labels": {"lat": ("n", [1, 2])}}), (ValueError, "origin 1", {"labels": {"day": ("t", days)}, "origin": {"t": 1}}), (ValueError, "is there twice", {"labels": {"day": ("t", days[:1].repeat(2))}}),
                                    (ValueError, "has t, n", {"dimensions": ["t", "q"]}), (ValueError, "extents", {"extents": {"t": 5}}), (ValueError, "kind", {"kind": "sparse"}), (ValueError, "types", {"types": {"v": "INT8"}}),
                                    (ValueError, "domains", {"domains": {"n": [0, 9]}}), (ValueError, "'n' does not grow", {"grow": ["n"]}), (KeyError, "no 'q'", {"origin": {"q": 1}}), (ValueError, "cell_order", {"cell_order": "col"}),
                                    (TypeError, "no option wrong", {"wrong": 1})):
@@ -1135,9 +1142,11 @@ def test_append():
     xr.testing.assert_equal(xr.open_dataset("goes-on", engine="tessera").load()[list(whole.variables)], whole[list(whole.variables)])
     before = shapes()
     moved = lambda *days: part(0, len(days)).assign_coords(time=np.array(days, "M8[ns]"))
-    for words, data in (("'land' differs", whole.assign(land=whole.land * 2)), ("no variable total", whole.drop_vars("total")), ("no variable 'more'", whole.assign(more=whole.total)),
-                        ("2024-01-25", moved("2024-01-20", "2024-01-25")), ("do not continue", moved("2020-01-20", "2020-01-25")), ("do not continue", moved("2024-03-02", "2024-03-01")),
-                        ("lacks the label 'time'", whole.drop_vars("time"))):
+    stepless = whole.assign_coords(time=whole.time.where(whole.step > 0))
+    for words, data in (("at {'lat_index': 0, 'lon_index': 0} it is 2, and there 1. An append leaves such a variable as it is", whole.assign(land=whole.land * 2)), ("no variable total", whole.drop_vars("total")),
+                        ("no variable 'more'", whole.assign(more=whole.total)), ("2020-01-20 00:00:00 is new, and does not continue the group's, whose last value is 2024-01-20", moved("2020-01-20", "2020-01-25")),
+                        ("2023-12-31 00:00:00 is new", moved("2024-03-02", "2023-12-31", "2024-01-02")), ("no variable time", whole.drop_vars("time")),
+                        ("has 2024-01-03 00:00:00 twice", moved("2024-01-03", "2024-02-01", "2024-01-03")), ("has no value at some places", stepless)):
         fails(tessera.Constraint, words, lambda: tessera.create("goes-on", data, if_exists="append"))
     same(shapes(), before, "an append that fails makes nothing longer")
     falling = whole.drop_vars("step")[["t"]].isel(time=slice(None, None, -1))
@@ -1154,6 +1163,124 @@ def test_append():
     tessera.create("db:model", falling.isel(time=slice(9, n)), if_exists="append", connection=db)
     same(xr.open_dataset("db:model", engine="tessera", connection=db).t.shape, (n, 3, 4), "in a database")
     fails(KeyError, "'grow'", lambda: tessera.create("other", whole, grow=["level"]))
+
+
+def appended(old, new, dim, falls=False):
+    """What xarray makes of a Dataset and of one that goes behind it, and replaces the steps that are there."""
+    together = xr.concat([old, new], dim, data_vars="minimal", coords="minimal", compat="equals", join="exact").drop_duplicates(dim, keep="last").sortby(dim, ascending=not falls)
+    return together.transpose(*old.sizes)
+
+
+def test_append_of_steps_that_are_there_and_later_ones():
+    """Steps that exist are replaced, later ones go behind them, whatever their order and gaps are, and whatever the coordinate is."""
+    db, n = sqlite3.connect(":memory:", isolation_level=None), 12
+    tessera.load(db)
+    times = {"instants": np.arange("2024-01-01", "2024-01-13", dtype="M8[D]").astype("M8[ns]"), "reals": np.arange(n) * 0.5 - 2, "texts": np.array([f"é{step:02}" for step in range(n)]), "integers": np.arange(n) * 7 - 9,
+             "durations": (np.arange(n) * 6).astype("m8[h]").astype("m8[ns]")}
+    choose = random.Random(5)
+    for kind, steps in times.items():
+        for falls in (False, True):
+            whole = xr.Dataset({"t": (("time", "lat"), np.arange(n * 3, dtype="f4").reshape(n, 3), {"units": "K"}), "name": ("time", np.array([f"s{step}" for step in range(n)], object))},
+                               {"time": steps[::-1] if falls else steps, "lat": [3.0, 2, 1]})
+            chunked = [whole.chunk({"time": 2})] if dask and kind == "reals" else []
+            for both in [whole, *chunked]:
+                path = f"mixed-{kind}-{falls}-{len(both.chunks)}"
+                for place, given, options in ((path, both, {}), (f'db:"{path}"', both[["t"]], {"connection": db})):
+                    known = given.isel(time=slice(0, 6))
+                    tessera.create(place, known, grow=["time"], **options)
+                    for some in ([4, 5, 6, 7], [1, 3, 8], [8, 7, 2, 9], choose.sample(range(n), 7)):
+                        new = given.isel(time=some)
+                        new = new.assign(t=new.t + 100)
+                        for _ in range(2):   # the same again changes nothing
+                            tessera.create(place, new, if_exists="append", **options)
+                        known = appended(known.compute(), new.compute(), "time", falls)
+                        back = xr.open_dataset(place, engine="tessera", decode_timedelta=False, **options).load()
+                        xr.testing.assert_equal(back[list(known.variables)], known)
+                if both is whole:   # one commit for each run of neighbours
+                    before = len(os.listdir(f"{path}/t/__commits"))
+                    tessera.create(path, whole.isel(time=[1, 2, 3, 7, 9, 8]), if_exists="append")
+                    same(len(os.listdir(f"{path}/t/__commits")) - before, 2, "commits")
+    db.close()
+
+
+def test_append_of_other_units():
+    """What tells the meaning of a number must be the same, or is converted without loss: units, epochs, calendars, scales, the precision of instants."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    days = xr.date_range("2001-02-26", periods=6, calendar="noleap", use_cftime=True)
+    whole = xr.Dataset({"t": (("time", "x"), np.arange(12.0).reshape(6, 2), {"units": "K"})}, {"time": days, "x": ("x", [1.0, 2], {"units": "degrees_east"})}) if has_cftime else None
+    plain = xr.Dataset({"t": (("time", "x"), np.arange(12.0).reshape(6, 2), {"units": "K"})}, {"time": np.arange("2001-02-26", "2001-03-04", dtype="M8[D]").astype("M8[ns]"), "x": ("x", [1.0, 2], {"units": "degrees_east"})})
+    raw = plain.assign_coords(time=("time", np.arange(6), {"units": "days since 2001-02-26", "calendar": "noleap"}))
+    for place, options in (("units", {}), ("db:units", {"connection": db})):
+        read = lambda **more: xr.open_dataset(place, engine="tessera", **options, **more).load()
+        for given in filter(lambda one: one is not None, (whole, plain)):
+            tessera.create(place, given.isel(time=slice(0, 3)), grow=["time"], if_exists="replace", **options)
+            celsius = given.isel(time=slice(3, 6)).assign(t=(given.t[3:] - 273.15).assign_attrs(units="degC"))
+            for wrong, words in ((celsius, "variable 't' has the attribute units='degC', and in the group 'K'"), (given.assign(t=given.t.assign_attrs(scale_factor=0.5)), "scale_factor=0.5, and in the group none"),
+                                 (given.assign(t=given.t.assign_attrs(flag_values=[1, 2])), "flag_values=[1, 2]"), (given.assign_coords(x=given.x.assign_attrs(units="m")), "variable 'x' has the attribute units='m', and in the group 'degrees_east'")):
+                fails(tessera.Constraint, words, lambda: tessera.create(place, wrong, if_exists="append", **options))
+            tessera.create(place, given.isel(time=slice(2, 6)).drop_attrs(), if_exists="append", **options)   # attributes that a computation lost
+            xr.testing.assert_identical(read(), given)
+        if whole is not None:   # the epoch of later steps is another one as long as nobody says which
+            later = whole.assign_coords(time=xr.date_range("2001-03-04", periods=6, calendar="360_day", use_cftime=True))
+            tessera.create(place, whole, grow=["time"], if_exists="replace", **options)
+            fails(tessera.Constraint, "'time' has the calendar '360_day', and in the group 'noleap': convert_calendar('noleap')", lambda: tessera.create(place, later, if_exists="append", **options))
+            fails(tessera.Mismatch, "no whole numbers of", lambda: tessera.create(place, whole.assign_coords(time=days + datetime.timedelta(days=9, hours=6)), if_exists="append", **options))
+            tessera.create(place, plain, grow=["time"], if_exists="replace", **options)
+            fails(tessera.Mismatch, "dates of the calendar 'noleap', and in the group datetime64[ns]", lambda: tessera.create(place, whole, if_exists="append", **options))
+        tessera.create(place, raw, grow=["time"], if_exists="replace", **options)
+        fails(tessera.Constraint, "units='days since 2001-03-01', and in the group 'days since 2001-02-26'", lambda: tessera.create(place, raw.assign_coords(time=raw.time.assign_attrs(units="days since 2001-03-01")), if_exists="append", **options))
+        fails(tessera.Constraint, "units=none", lambda: tessera.create(place, raw.drop_attrs(), if_exists="append", **options))
+        tessera.create(place, plain.isel(time=slice(0, 4)), grow=["time"], if_exists="replace", **options)
+        for unit in ("s", "us"):
+            tessera.create(place, plain.assign_coords(time=plain.time.astype(f"M8[{unit}]")), if_exists="append", **options)
+        xr.testing.assert_identical(read(), plain)
+        tessera.create(place, plain.assign_coords(time=plain.time.astype("M8[s]")).isel(time=slice(0, 3)), grow=["time"], if_exists="replace", **options)
+        fails(tessera.Mismatch, "'time' is datetime64[ns], and the group has datetime64[s], which would cut its values", lambda: tessera.create(place, plain.assign_coords(time=plain.time + np.timedelta64(1, "ms")), if_exists="append", **options))
+    db.close()
+
+
+def test_append_is_aligned():
+    """As xarray aligns by coordinates, so does an append: axes in another order, coordinates in another order. What does not fit is told."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    whole = xr.Dataset({"t": (("time", "lat", "name"), np.arange(60.0).reshape(5, 3, 4))}, {"time": np.arange(5), "lat": [50.0, 45, 40], "name": ["a", "d", "e", "z"]})
+    kept = whole.assign(land=(("lat", "name"), np.arange(12).reshape(3, 4)), area=(("time", "name"), np.arange(20).reshape(5, 4)), mixed=(("row",), [1, 2]))
+    unsorted = kept.assign_coords(name=["d", "a", "z", "e"], row=[7, 3])   # these are no labels, but coordinates they are
+    for number, given in enumerate((whole, kept, unsorted)):
+        for place, options in ((f"aligned{number}", {}), *([(f"db:aligned{number}", {"connection": db})] if given is whole else [])):
+            tessera.create(place, given.isel(time=slice(0, 2)), grow=["time"], **options)
+            for time, change in ((slice(1, 3), lambda part: part.isel(lat=slice(None, None, -1))), (slice(3, 4), lambda part: part.transpose("name", "time", "lat", ...).isel(name=[3, 1, 0, 2])),
+                                 (slice(2, 5), lambda part: part.sortby(["name", "lat"]).transpose(..., "time"))):
+                tessera.create(place, change(given.isel(time=time)), if_exists="append", **options)
+            back = xr.open_dataset(place, engine="tessera", **options).load()
+            xr.testing.assert_identical(back[list(given.variables)], given)
+            for wrong, words in ((given.isel(lat=[0, 1]), "coordinate 'lat': the Dataset lacks 40.0, which the group has, and 'lat' does not grow: select from the Dataset, or reindex it"),
+                                 (given.assign_coords(lat=[50.0, 45, 41]), "coordinate 'lat': the Dataset lacks 40.0"), (given.assign_coords(name=["a", "d", "e", "é"]), "the Dataset lacks 'z'"),
+                                 (given.pad(lat=(0, 1), constant_values=0).assign_coords(lat=[50.0, 45, 40, 35]), "the Dataset has 35.0, which the group lacks"), (given.isel(lat=[0, 1, 1, 2]), "coordinate 'lat' has a value twice")):
+                fails(tessera.Constraint, words, lambda: tessera.create(place, wrong, if_exists="append", **options))
+    bare = whole.drop_vars(["lat", "name"])
+    tessera.create("aligned-bare", bare.isel(time=[0]), grow=["time"])
+    fails(tessera.Constraint, "the Dataset has 1 cells along 'lat', and the group 3: it does not grow along 'lat'", lambda: tessera.create("aligned-bare", bare.isel(lat=[0]), if_exists="append"))
+    for options in ({"labels": False}, {"labels": {"lat": "y"}}):
+        tessera.create("aligned-names", whole.isel(time=slice(0, 3)), grow=["time"], if_exists="replace", **options)
+        tessera.create("aligned-names", whole.isel(time=slice(3, 5)), if_exists="append")   # the names are those of the group
+        back = xr.open_dataset("aligned-names", engine="tessera").load()
+        same(back.t.values.tolist(), whole.t.values.tolist(), f"{options}")
+    months = whole.assign_coords(month=("time", [1, 2, 1, 2, 3]), height=2.0)   # it rises in the first call alone
+    tessera.create("aligned-months", months.isel(time=slice(0, 2)), grow=["time"])
+    tessera.create("aligned-months", months.isel(time=slice(1, 5)), if_exists="append")
+    xr.testing.assert_identical(xr.open_dataset("aligned-months", engine="tessera").load()[list(months.variables)], months)
+    tessera.create("db:heights", months.drop_vars("month").isel(time=slice(0, 2)), grow=["time"], connection=db)
+    for path, options in (("aligned-months", {}), ("db:heights", {"connection": db})):
+        higher = months.assign_coords(height=10.0) if not options else months.drop_vars("month").assign_coords(height=10.0)
+        fails(tessera.Constraint, "'height'", lambda: tessera.create(path, higher, if_exists="append", **options))
+    stations = xr.Dataset({"v": ("obs", np.arange(6.0))}, {"when": ("obs", np.arange(6) * 10)})   # a label of a dimension that has no coordinate of its own
+    tessera.create("aligned-obs", stations.isel(obs=slice(0, 3)), grow=["obs"])
+    for part in (slice(3, 5), slice(2, 6)):
+        tessera.create("aligned-obs", stations.isel(obs=part), if_exists="append")
+    same(xr.open_dataset("aligned-obs", engine="tessera").v.values.tolist(), stations.v.values.tolist())
+    db.close()
 
 
 def test_append_that_fails():
@@ -1188,6 +1315,21 @@ def test_append_that_fails():
         same(ends(path), [8, 8, 8], "a Dataset of other types begins nothing")
         tessera.create(path, more, if_exists="append")
         same(ends(path), [12, 12, 12], "the next append goes on behind")
+    whole = first.rename(obs="time").assign_coords(time=[1, 2, 3, 4])   # with labels
+    for arrays in range(4):
+        path, later = f"fails-labelled{arrays}", (whole + 100).assign_coords(time=[4, 5, 6, 7])
+        tessera.create(path, whole, grow=["time"])
+        filled.clear()
+        grids.fill_grid = lambda array, blocks, lengths, origin: fill_some(array, blocks, {("obs" if dim == "time_index" else dim): length for dim, length in lengths.items()}, origin) if len(filled) >= arrays else \
+            (filled.append(array), fill(array, blocks, lengths, origin))
+        try:
+            tessera.create(path, later, if_exists="append")
+        except (KeyboardInterrupt, KeyError):
+            pass
+        grids.fill_grid = fill
+        fails(tessera.Constraint, "an append along 'time' has begun and not ended", lambda: tessera.create(path, later.assign_coords(time=[4, 8, 9, 10]), if_exists="append"))
+        tessera.create(path, later, if_exists="append")
+        xr.testing.assert_equal(xr.open_dataset(path, engine="tessera").load(), appended(whole, later, "time"))
     days = xr.Dataset({"v": ("t", [0.0, 1.0, 2.0])}, {"t": [3, 1, 2]})   # the values of t are no labels, since they neither rise nor fall
     tessera.create("days", days, grow=["t"])
     for _ in range(2):

@@ -367,7 +367,7 @@ def _common(name, one, other):
     """Returns the range that two ranges of a dimension have in common; [] if there is none."""
     if [] in (one, other):
         return []
-    for listed, rest in ((one, other), (other, one)):
+    for listed, rest in ((other, one), (one, other)):   # the order is that of the list that was given last
         if isinstance(listed, dict):
             among = set(map(_order, rest["in"])) if isinstance(rest, dict) else ()
             inside = [value for value in listed["in"] if (_order(value) in among if isinstance(rest, dict) else _common(name, value, rest) != [])]
@@ -632,9 +632,9 @@ class Array(Stream):
     def shape(self) -> tuple[int, ...]:
         """The number of cells along each dimension, from the lowest to the highest that was written, or of the box that sel() set."""
         if self._has_lists():
-            axis, parts = self._along()
-            shapes = [part.shape for part in parts]
-            return (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1:])
+            axis, parts, places = self._along()
+            first = parts[0].shape
+            return (*first[:axis], len(places), *first[axis + 1:])
         names = self._about("name", "tessera_schema", "role = 'attribute' AND cell_val_num IS NOT NULL") if self.kind == "dense" else ()
         if names:
             return self._header(names[0][0])[1][:len(self.dims)]
@@ -722,7 +722,8 @@ class Array(Stream):
 
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
         """Cells whose coordinates are a value, are in a list, or are between two ends, both inclusive: day="2024-06-01", x=[1, 5, 9], y=(10, 20),
-        z=slice(None, 5). Cells of a list come in the order of the array.
+        z=slice(None, 5). numpy() has the cells of a list in the order of the list, as often as it names them; streams have the cells of a part once, in
+        the order of the array.
 
         A second call narrows the first. You can use a dimension label in place of its dimension: lat=(45.2, 47.1). Along a label that falls, a range
         may go downward, as in xarray: lat=slice(47.1, 45.2). Elsewhere a downward slice has no cells, and a downward pair is an error. method and
@@ -787,11 +788,21 @@ class Array(Stream):
         return [run for part in parts for run in part._runs()]
 
     def _along(self):
-        """Returns the axis of the first list of coordinates, and Arrays each of which has one run of it."""
+        """Returns the axis of the first list of coordinates, Arrays each of which has one run of it, in the order of the array, and for each coordinate of the
+        list that has cells its place in what these runs have together."""
         name = next(name for name, ends in self._box.items() if isinstance(ends, dict))
-        rest = {other: ends for other, ends in self._box.items() if other != name}
-        alone = Array(self._connection, self.path, {name: self._box[name]}, self._options, self._state)
-        return self.dims.index(name), [Array(self._connection, self.path, {**rest, **run._box}, self._options, self._state) for run in alone._runs()]
+        rest, axis = {other: ends for other, ends in self._box.items() if other != name}, self.dims.index(name)
+        runs = Array(self._connection, self.path, {name: self._box[name]}, self._options, self._state)._runs()
+        places, end = {}, 0
+        for run in runs:
+            low, high = run._box[name]
+            present = range(low, high + 1) if low != high else [low]
+            if run.shape[axis] != len(present):   # some lie outside of what was written
+                present = [value for value in present if Array(self._connection, self.path, {name: [value, value]}, self._options, self._state).shape[axis]]
+            places.update({_order(value): end + place for place, value in enumerate(present)})
+            end += len(present)
+        parts = [Array(self._connection, self.path, {**rest, **run._box}, self._options, self._state) for run in runs]
+        return axis, parts, [places[_order(value)] for value in self._box[name]["in"] if _order(value) in places]
 
     def _has_lists(self):
         return any(isinstance(ends, dict) for ends in self._box.values())
@@ -943,8 +954,10 @@ class Array(Stream):
         if out is not None and not isinstance(out, numpy.ndarray):
             raise TypeError(f"out is a {type(out).__name__}, and values are decoded into the memory of an ndarray: numpy() without out makes one")
         if self._has_lists():
-            axis, parts = self._along()
+            axis, parts, places = self._along()
             block = (numpy.ma if masked else numpy).concatenate([part.numpy(attribute, masked=masked) for part in parts], axis)
+            if places != list(range(block.shape[axis])):
+                block = block.take(places, axis)
             if out is None:
                 return block
             if out.shape != block.shape or out.dtype != block.dtype:

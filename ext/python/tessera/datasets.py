@@ -10,29 +10,41 @@ import json
 import os
 
 import numpy
+import pandas
 import xarray
 
 from .arrays import LENGTHS, Array, _connect, exists, need_connection, secret
 from .columns import check_names
-from .errors import Constraint, Exists, NotFound, Unsupported
+from .errors import Constraint, Exists, Mismatch, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
-                    take_place, write_placed)
+                    last_label, take_place, typed_metadata, write_placed)
 
-__all__ = ["ATTRIBUTE", "DATASET", "SCALAR", "SCALARS", "create_dataset"]
+__all__ = ["ATTRIBUTE", "DATASET", "SCALAR", "SCALARS", "create_dataset", "described_by"]
 
 ATTRIBUTE = "__tiledb_attr."
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
 BEGUN = "__tessera_append"   # of a group, while an append goes on: where it begins and how long it is, along growing dimensions without labels
+_MEANINGS = ("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "flag_values", "flag_masks", "flag_meanings")   # what tells what a number means
+_LOST = ("units", "flag_values", "flag_masks", "flag_meanings")   # of these, what a computation with xarray may lose
 _OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file", "grow"}
 
 
-def _labels(data, asked):
+def described_by(name, metadata):
+    """Returns what describes a variable."""
+    prefix = f"{ATTRIBUTE}{name}."
+    return {key[len(prefix):]: value for key, value in metadata.items() if key.startswith(prefix)}
+
+
+def _labels(data, asked, grow):
     """Returns for each dimension its labels, [(name, values)], and the name that it has in the arrays."""
     labels, renamed = {}, {}
     for name, coordinate in data.coords.items() if asked is not False else ():
         if coordinate.ndim != 1 or asked and asked is not True and name in asked:
+            continue
+        dim, = coordinate.dims
+        if dim in grow and dim in data.coords and name != dim:   # what rises so far, such as the month, need not go on to rise
             continue
         values = label_values(_encoded(coordinate.variable).values)
         if rises_or_falls(values):
@@ -55,11 +67,14 @@ def _labels(data, asked):
     return labels, renamed
 
 
+def _has_dates(variable):
+    """Whether the values are dates of cftime, which are of other calendars than numpy's."""
+    return variable.dtype.kind == "O" and variable.size and type(variable.values.flat[0]).__module__.startswith("cftime")
+
+
 def _encoded(variable):
     """Dates of other calendars are numbers, whose units xarray decodes again."""
-    if variable.dtype.kind == "O" and variable.size and type(variable.values.flat[0]).__module__.startswith("cftime"):
-        return xarray.conventions.encode_cf_variable(variable)
-    return variable
+    return xarray.conventions.encode_cf_variable(variable) if _has_dates(variable) else variable
 
 
 def _extents(variable, lengths, options):
@@ -113,20 +128,20 @@ def create_dataset(path, data, connection, if_exists, options):
     several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
     if several:
         raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")
-    labels, renamed = _labels(data, options.get("labels"))
+    if if_exists not in ("fail", "append", "replace"):
+        raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
+    there = exists(connection, path)
+    if there and if_exists == "append":
+        return (_append_in_database if path.startswith("db:") else _append)(path, data, connection or _connect(), options)
+    labels, renamed = _labels(data, options.get("labels"), options.get("grow", ()))
     for option in {"domains", "extents"} & set(options):
         options = {**options, option: {renamed.get(name, name): given for name, given in options[option].items()}}
     if "grow" in options:
         options = {**options, "grow": [renamed.get(name, name) for name in options["grow"]]}
     if path.startswith("db:"):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
-    there = exists(connection, path)
-    if if_exists not in ("fail", "append", "replace"):
-        raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
     if there and if_exists == "fail":
         raise Exists(already(path, there, "append", "replace"))
-    if there and if_exists == "append":
-        return _append(path, data, labels, renamed, connection or _connect(), options)
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
     for name in map(str, variables):
         if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:
@@ -154,71 +169,242 @@ def create_dataset(path, data, connection, if_exists, options):
     return {name: Array(connection, f"{path}/{name}", state=secret(options))._now() for name in members}
 
 
-def _append(path, data, labels, renamed, connection, options):
-    """Adds a Dataset to a group behind what is there, along the dimensions that grow; where it has coordinates that are there already, it replaces them.
-    Each array is a commit of its own: after an error, the same call again ends what the first one began. Variables that do not grow must be the same.
-    Labels tell what of it is there already. Without labels, the group's metadata does (BEGUN), since the arrays have different lengths by then."""
+def _append(path, data, connection, options):
+    """Adds a Dataset to a group, along the dimensions that grow: it replaces the coordinates that are there already, and adds others behind the last one.
+    Each array is a commit of its own: after an error, the same call again ends what the first one began. What does not grow must be the same.
+    A coordinate of the growing dimension tells what is there. Without one the group's metadata does (BEGUN), since the arrays have different lengths by then."""
+    group = Array(connection, path)
+    arrays = {name: Array(connection, f"{path}/{name}", state=secret(options))._now() for name, kind in group._rows("SELECT name, kind FROM tessera_members(?)", path) if kind == "array"}
+    _check_variables(path, arrays, data, "group")
+    data = _as_stored(path, data, {name: (_dtype_of(array), described_by(array.attributes[0], typed_metadata(array))) for name, array in arrays.items()})
+    labels = {label: dim for array in arrays.values() for label, dim in array.labels.items()}
+    renamed = _names_there(path, data, {dim for array in arrays.values() for dim in array.dims}, labels)
+    ends = {name: _ends(array) for name, array in arrays.items()}
+    grows = {dim for has in ends.values() for dim, (_, _, grows) in has.items() if grows}
+    stored = {name: array.numpy(array.attributes[0]) for name, array in arrays.items() if len(array.dims) == 1 and (name in data.dims or name in labels)}
+    at, lasts, coordinates = {}, {}, {}
+    for dim, name in renamed.items():
+        coordinate = next((label for label in (dim, *labels) if label in stored and arrays[label].dims == (name,)), None)
+        if name not in grows:
+            length = max(array.shape[array.dims.index(name)] for array in arrays.values() if name in array.dims)
+            data = _aligned(path, data, dim, stored.get(dim), length)
+        elif coordinate is not None:
+            begin = ends[coordinate][name][0]
+            at[name] = [begin + place for place in _continued(path, coordinate, stored[coordinate], data[coordinate].values, coordinate in labels)]
+            lasts[name], coordinates[name] = begin + len(stored[coordinate]) - 1, coordinate
     variables, _ = xarray.conventions.encode_dataset_coordinates(data)
-    arrays, parts, places, group = {}, [], {}, Array(connection, path)
-    begun = json.loads(group.metadata.get(BEGUN, "{}"))
-    for name, variable in map(lambda item: (str(item[0]), item[1]), variables.items()):
-        try:
-            array = arrays[name] = Array(connection, f"{path}/{name}", state=secret(options))._now()
-        except NotFound:
-            raise Constraint(f"{path}: the group has no variable {name!r}, which the Dataset has") from None
-        blocks, lengths, made, mine = _one(name, variable, labels, renamed, options)
-        domains = {dim: (current, domain) for dim, current, domain in array._about("name, current_domain, domain", "tessera_schema", "role = 'dimension'")}
-        growing = [dim for dim, (current, domain) in domains.items() if current not in (None, domain)]
-        origin = {}
-        if not growing:
-            (attribute, block), = blocks.items()
-            if array.shape != tuple(lengths.values()) or not _equal(array.numpy(attribute), numpy.asarray(getattr(block, "values", block))):
-                raise Constraint(f"{path}: variable {name!r} differs from the one in the group, and has no dimension that grows: say grow=[...] when the group is made")
+    places = _places(path, {name: data.sizes[dim] for dim, name in renamed.items() if name in grows and name not in at}, arrays, ends, group)
+    parts = []
+    for name, variable in ((str(name), variable) for name, variable in variables.items()):
+        array = arrays[name]
+        blocks, lengths, _, mine = _one(name, variable, {}, renamed, options)
+        if not grows & set(lengths):
+            _check_equal(path, name, array, blocks, lengths)
             continue
-        if not all(lengths.get(dim, 1) for dim in growing):
+        if not all(lengths.values()):
             continue
         check_types(array, blocks)
-        made = {label: its for label, its in made.items() if label in array.labels}   # a part of a coordinate may rise where the whole does not
-        for label, dim in array.labels.items():
-            if label not in made:
-                raise Constraint(f"{path}: the Dataset lacks the label {label!r} of variable {name!r}: a coordinate of this name that rises or falls")
-        for dim in growing:
-            if not any(its == dim for its, _ in made.values()):
-                place, length = begun.get(dim) or (_behind(array, name, dim, domains[dim][0], data, renamed), 0)
-                if lengths.get(dim, 0) < length:
-                    raise Constraint(f"{path}: an append of {length} cells along {dim!r} has begun and not ended: make that call again, or append as many")
-                origin[dim] = place
-                places[dim] = min(places.get(dim, (place,))[0], place), lengths.get(dim, 0)
-        parts.append((array, blocks, lengths, made, {**{key: mine[key] for key in ("key_file",) if key in mine}, "dimensions": list(lengths), "origin": origin}))
-    lacking = {name for name, in group._rows("SELECT name FROM tessera_members(?)", path)} - set(arrays)
-    if lacking:
-        raise Constraint(f"{path}: the Dataset has no variable {', '.join(sorted(lacking))}, which the group has")
-    for part in parts:
-        part[-1]["origin"] = {dim: places[dim][0] for dim in part[-1]["origin"]}
+        for dim in at.keys() & lengths.keys():
+            _check_end(path, name, array, ends[name][dim][1], lasts[dim], coordinates[dim], dict(zip(at[dim], label_values(data[coordinates[dim]].values).tolist())))
+        known = {dim: at[dim] for dim in lengths if dim in at}
+        known.update({dim: list(range(begin, begin + length)) for dim, (begin, length) in places.items() if dim in lengths})
+        made = _labels_of(path, name, array, data, {label: dim for label, dim in array.labels.items() if dim in grows or label not in arrays})
+        parts.append((array, blocks, lengths, made, {**{key: mine[key] for key in ("key_file",) if key in mine}, "dimensions": list(lengths)}, known))
     placed = [place_grid(*part) for part in parts]
-    if places:
+    if places and placed:
         set_metadata(group, BEGUN, json.dumps(places))
     for part in placed:
         write_placed(*part)
-    if places:
+    if places and placed:
         group._do("SELECT tessera_set_metadata(?, ?, NULL)", path, BEGUN)
     return {name: array._now() for name, array in arrays.items()}
 
 
-def _behind(array, name, dim, current, data, renamed):
-    """Returns where a variable that has no label of the growing dimension `dim` goes on: behind its last cell, or, the coordinate itself, where it has
-    these values already."""
-    low, high = json.loads(current)
-    if renamed.get(name, name) == dim or dim == f"{name}{POSITIONS}":
-        stored, values = array.numpy(array.attributes[0]), _encoded(data[name].variable).values
-        starts = numpy.flatnonzero(stored == values[0]) if values.size else []
-        if len(starts) and _equal(stored[starts[0]:starts[0] + values.size], values):
-            return low + int(starts[0])
-    return high + 1
+def _dtype_of(array, name=None):
+    """Returns the dtype of the cells, or of a label; that of texts is object."""
+    if name is not None and name in array.labels:
+        return array._label_values(name)(array.bounds[array.labels[name]][0], 1).dtype if array.bounds else numpy.dtype(object)
+    return numpy.dtype(array._header(name or array.attributes[0])[2])
+
+
+def _labels_of(path, name, array, data, labels):
+    """Returns the values that a Dataset has for labels of an array, with their dimensions."""
+    for label in labels:
+        if label not in data.variables or data[label].ndim != 1:
+            raise Constraint(f"{path}: the Dataset lacks the label {label!r} of variable {name!r}: a coordinate of this name that rises or falls")
+    return {label: (dim, label_values(data[label].values)) for label, dim in labels.items()}
+
+
+def _check_variables(path, there, data, what):
+    """Fails if a group, or an array in a database, and a Dataset have not the same variables."""
+    for name in map(str, data.variables):
+        if name not in there:
+            raise Constraint(f"{path}: the {what} has no variable {name!r}, which the Dataset has: drop_vars({name!r}) leaves it out")
+    lacking = set(there) - set(map(str, data.variables))
+    if lacking:
+        raise Constraint(f"{path}: the Dataset has no variable {', '.join(sorted(lacking))}, which the {what} has")
+
+
+def _check_equal(path, name, array, blocks, lengths):
+    """Fails if a variable that does not grow is not the one that is there."""
+    (attribute, block), = blocks.items()
+    values, stored = numpy.asarray(getattr(block, "values", block)), array.numpy(attribute)
+    if set(lengths) == set(array.dims):
+        values = values.transpose([list(lengths).index(dim) for dim in array.dims])
+    if values.shape != stored.shape or set(lengths) != set(array.dims):
+        words = f"it is {dict(lengths)}, and there {dict(zip(array.dims, stored.shape))}"
+    elif not _equal(stored, values):
+        place = tuple(int(axis[0]) for axis in numpy.nonzero(~_same(stored, values)))
+        words = f"at {dict(zip(array.dims, place))} it is {_shown(values[place])}, and there {_shown(stored[place])}"
+    else:
+        return
+    raise Constraint(f"{path}: variable {name!r} has no dimension that grows, and differs from the one in the group: {words}. An append leaves such a variable as it is: give it the values "
+                     f"that are there, or change them first: tessera.open({array.path!r}).write()")
+
+
+def _as_stored(path, data, there):
+    """Returns a Dataset whose dates and durations have the form in which the arrays have them: numbers of their units, or instants of their precision. Fails if
+    the attributes that tell what a number means differ. there: for each variable its dtype and its attributes."""
+    for name, (dtype, described) in there.items():
+        variable = data.variables[name]
+        since = "since" in str(described.get("units", "")).split()
+        if "units" not in variable.attrs and variable.size and (_has_dates(variable) or variable.dtype.kind == "M"):
+            if since:
+                variable = _numbered(path, name, variable, dtype, described)
+            elif _has_dates(variable):
+                raise Mismatch(f"{path}: {name!r} has dates of the calendar {variable.values.flat[0].calendar!r}, and in the group {dtype}")
+        for key in _MEANINGS:
+            _check_meaning(path, name, key, described.get(key), variable.attrs.get(key), key in _LOST and not since)
+        if variable.dtype.kind in "mM" and dtype.kind == variable.dtype.kind and dtype != variable.dtype and variable.size:
+            exact = variable.astype(dtype)
+            if not _equal(exact.astype(variable.dtype).values, variable.values):
+                raise Mismatch(f"{path}: {name!r} is {variable.dtype}, and the group has {dtype}, which would cut its values: astype({dtype.str!r}) rounds them")
+            variable = exact
+        if variable is not data.variables[name]:
+            data = data.assign_coords({name: variable}) if name in data.coords else data.assign({name: variable})
+    return data
+
+
+def _numbered(path, name, variable, dtype, described):
+    """Returns dates as numbers of the units and the calendar that a group has."""
+    units, calendar = described["units"], described.get("calendar", "standard")
+    own = getattr(variable.values.flat[0], "calendar", "proleptic_gregorian") if variable.size else calendar
+    if own != calendar and not {own, calendar} <= {"standard", "gregorian", "proleptic_gregorian"}:
+        raise Constraint(f"{path}: {name!r} has the calendar {own!r}, and in the group {calendar!r}: convert_calendar({calendar!r}) converts a Dataset")
+    made = xarray.conventions.encode_cf_variable(xarray.Variable(variable.dims, variable.values, variable.attrs, {"units": units, "calendar": calendar}))
+    numbers = made.astype(dtype) if made.dtype != dtype and dtype.kind in "iuf" else made
+    if not _equal(numbers.values, made.values):
+        raise Mismatch(f"{path}: {name!r} has dates that are no whole numbers of {units!r}, which the group has")
+    attributes = {key: described[key] for key in ("units", "calendar") if key in described}
+    return xarray.Variable(numbers.dims, numbers.values, {**variable.attrs, **attributes})   # as written there: encoding adds hours
+
+
+def _check_meaning(path, name, key, there, given, may_lack):
+    """Fails if an attribute that tells what a number means differs. may_lack: the Dataset need not have it, as a computation loses it."""
+    if given is None and (there is None or may_lack):
+        return
+    if there is None or given is None or not _equal(numpy.asarray(there), numpy.asarray(given)):
+        there, given = ("none" if value is None else repr(value.tolist() if hasattr(value, "tolist") else value) for value in (there, given))
+        raise Constraint(f"{path}: variable {name!r} has the attribute {key}={given}, and in the group {there}: convert the values and the attribute first, since an append mixes them with those "
+                         "that are there")
+
+
+def _names_there(path, data, dims, labels):
+    """Returns the name that each dimension of a Dataset has in arrays that are there."""
+    renamed = {dim: next((name for name in (dim, labels.get(dim), f"{dim}{POSITIONS}") if name in dims), None) for dim in data.dims}
+    for dim, name in renamed.items():
+        if name is None:
+            raise Constraint(f"{path}: no array has the dimension {dim!r} of the Dataset: there are {', '.join(sorted(dims))}")
+    return renamed
+
+
+def _ends(array):
+    """Returns for each dimension of an array the ends of its current domain, and whether it grows."""
+    found = {}
+    for dim, current, domain in array._about("name, current_domain, domain", "tessera_schema", "role = 'dimension'"):
+        low, high = json.loads(current or domain)
+        found[dim] = low, high, current not in (None, domain)
+    return found
+
+
+def _aligned(path, data, dim, stored, length):
+    """Returns a Dataset in the order that a dimension has in a group which does not grow along it: as xarray does, values are brought together by coordinates."""
+    if stored is None or dim not in data.coords:
+        if data.sizes[dim] != length:
+            raise Constraint(f"{path}: the Dataset has {data.sizes[dim]} cells along {dim!r}, and the group {length}: it does not grow along {dim!r}. To grow, make the group with grow=[{dim!r}]")
+        return data
+    given = data[dim].values
+    if _equal(stored, given):
+        return data
+    has, wants = pandas.Index(given), pandas.Index(stored)
+    for ours, theirs, words in ((wants, has, "the Dataset lacks {}, which the group has"), (has, wants, "the Dataset has {}, which the group lacks")):
+        lacking = ours[~ours.isin(theirs)]
+        if len(lacking):
+            raise Constraint(f"{path}: coordinate {dim!r}: {words.format(_shown(lacking[0]))}, and {dim!r} does not grow: select from the Dataset, or reindex it: "
+                             f"data.reindex({dim}=xarray.open_dataset({path!r}, engine='tessera')[{dim!r}]). To grow along it, make the group with grow=[{dim!r}]")
+    if not (has.is_unique and wants.is_unique):
+        raise Constraint(f"{path}: coordinate {dim!r} has a value twice, and its order differs from the group's, so nothing tells which cell is which")
+    return data.isel({dim: has.get_indexer(wants)})
+
+
+def _shown(value):
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _continued(path, dim, stored, given, labelled):
+    """Returns where the values of a coordinate lie along its dimension, which grows: where they are already, or behind the last one. labelled: the order of the
+    values is that of a label, which rises or falls."""
+    there, new = pandas.Index(stored), pandas.Index(given)
+    for index, whose in ((new, "the Dataset"), (there, "the group")):
+        if index.isna().any() and whose == "the Dataset":
+            raise Constraint(f"{path}: coordinate {dim!r} of {whose} has no value at some places, so nothing tells where they go: dropna({dim!r}) leaves them out")
+        twice = index[index.duplicated() & index.isin(new)]
+        if len(twice):
+            raise Constraint(f"{path}: coordinate {dim!r} of {whose} has {_shown(twice[0])} twice, so nothing tells which of them is meant: drop_duplicates({dim!r}) leaves one")
+    at = there.get_indexer(new)
+    added = numpy.flatnonzero(at < 0)
+    if labelled and len(added) and len(stored):
+        rises = len(stored) < 2 or stored[0] < stored[-1]
+        added = added[numpy.argsort(given[added], kind="stable")[::1 if rises else -1]]
+        if (given[added[0]] < stored[-1]) == rises:
+            raise Constraint(f"{path}: coordinate {dim!r}: {_shown(new[added[0]])} is new, and does not continue the group's, whose last value is {_shown(there[-1])}: an append replaces what is there, "
+                             f"and adds to it behind that. To insert something, write all of it again: xarray.concat(), sortby({dim!r}), and if_exists='replace'")
+    at[added] = len(stored) + numpy.arange(len(added))
+    return at.tolist()
+
+
+def _places(path, lengths, arrays, ends, group):
+    """Returns where blocks go along growing dimensions without coordinates, and how long they are: behind the last cell of all arrays, or where an append that has
+    not ended began."""
+    begun = json.loads(group.metadata.get(BEGUN, "{}"))
+    found = {}
+    for dim, length in lengths.items():
+        place, before = begun.get(dim) or (min(ends[name][dim][1] + 1 if array.bounds else ends[name][dim][0] for name, array in arrays.items() if dim in ends[name]), 0)
+        if length < before:
+            raise Constraint(f"{path}: an append of {before} cells along {dim!r} has begun and not ended: make that call again, or append as many")
+        if length:
+            found[dim] = place, length
+    return found
+
+
+def _check_end(path, name, array, high, last, coordinate, planned):
+    """Fails if an array is shorter or longer than the coordinate of its dimension, whose last place is `last`, as after an append that has not ended, and
+    this one does not end it. planned: the values that this one writes, by place."""
+    same = all(place in planned for place in range(high + 1, last + 1))
+    if high > last and array.bounds and coordinate in array.labels:
+        labelled = last_label(array, coordinate)
+        has = array._label_values(coordinate)(last + 1, max(0, min(high, labelled) - last)).tolist() if labelled is not None else []
+        same = same and all(planned.get(last + 1 + place) == value for place, value in enumerate(has))
+    if not same:
+        raise Constraint(f"{path}: an append along {coordinate!r} has begun and not ended, and array {name!r} has other steps than the group: make that call again")
+
+
+def _same(one, other):
+    return (one == other) | (one != one) & (other != other)
 
 
 def _equal(one, other):
-    return one.shape == other.shape and bool(((one == other) | (one != one) & (other != other)).all())
+    return one.shape == other.shape and bool(numpy.all(_same(one, other)))
 
 
 def _in_database(path, data, labels, renamed, connection, if_exists, options):
@@ -254,6 +440,38 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
     mine["metadata"] = {key: value for key, value in metadata.items() if value is not None}
     create_at(path, blocks, lengths, made, connection, if_exists, mine)
     array = Array(connection, path, state=secret(options))._now()
+    return {str(name): array.select(str(name)) for name in data.data_vars}
+
+
+def _append_in_database(path, data, connection, options):
+    """Adds a Dataset to an array in a database, as _append() does to a group. The attributes of the Dataset stay those of the first one."""
+    array = Array(connection, path, state=secret(options))._now()
+    metadata, labels = typed_metadata(array), array.labels
+    if DATASET not in metadata:
+        raise Constraint(f"{path}: it was not made of a Dataset: append a DataFrame, or ndarrays")
+    attributes = {attribute[:-1] if attribute[-1:] == "_" and attribute[:-1] in array.dims else attribute: attribute for attribute in array.attributes}
+    scalars = {key[len(SCALARS):]: value for key, value in metadata.items() if key.startswith(SCALARS)}
+    _check_variables(path, {*attributes, *labels, *scalars}, data, "array")
+    for name, there in scalars.items():
+        given = data.variables[name]
+        given = (given if given.dtype.kind != "m" else xarray.conventions.encode_cf_variable(given)).values[()]
+        if not _equal(numpy.asarray(there), numpy.asarray(given)):
+            raise Constraint(f"{path}: coordinate {name!r} is {_shown(given)}, and in the array {_shown(there)}, for all of its cells: give it a dimension, or drop_vars({name!r}) before the first call")
+    there = {name: (_dtype_of(array, attributes.get(name, name)), described_by(name, metadata)) for name in (*attributes, *labels)}
+    data = _as_stored(path, data, there)
+    renamed, ends = _names_there(path, data, set(array.dims), labels), _ends(array)
+    for dim, name in renamed.items():
+        stored = array._label_values(dim)(array.bounds[name][0], array.bounds[name][1] - array.bounds[name][0] + 1) if dim in labels and array.bounds else None
+        if ends[name][2] and stored is not None:
+            _continued(path, dim, stored, label_values(data[dim].values), True)
+        elif not ends[name][2]:
+            data = _aligned(path, data, dim, stored, array.shape[array.dims.index(name)])
+    blocks = {attribute: _block(_encoded(data.variables[name].transpose(*data.variables[next(iter(data.data_vars))].dims))) for name, attribute in attributes.items()}
+    check_types(array, blocks)
+    lengths = {renamed[dim]: data.sizes[dim] for dim in data.variables[next(iter(data.data_vars))].dims}
+    mine = {key: options[key] for key in ("key_file",) if key in options}
+    create_at(path, blocks, lengths, _labels_of(path, path, array, data, labels), connection, "append", {**mine, "dimensions": list(lengths)})
+    array._now()
     return {str(name): array.select(str(name)) for name in data.data_vars}
 
 

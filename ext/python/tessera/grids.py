@@ -22,8 +22,8 @@ from .arrays import LENGTHS, Array, _connect, _is_empty, _json, _plain, exists, 
 from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
-__all__ = ["POSITIONS", "append_grid", "check_types", "create_at", "create_grid", "label_values", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "set_metadata", "take_place",
-           "typed_metadata", "written"]
+__all__ = ["POSITIONS", "append_grid", "check_types", "create_at", "create_grid", "label_values", "last_label", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "runs_of",
+           "set_metadata", "take_place", "typed_metadata", "written"]
 
 written = contextvars.ContextVar("written", default=None)   # is told how many bytes each write of a block had
 POSITIONS = "_index"   # ends the name of a dimension whose own name a label has
@@ -388,10 +388,10 @@ def create_grid(path, blocks, connection, if_exists, options):
     return made if isinstance(made, str) else Array(connection, path, state=secret(options))._now()
 
 
-def _expand(array, lengths, origin, current):
-    """Makes the current domain so large that it has a block of these lengths at origin."""
-    box = {name: [min(low, origin[name]), max(high, origin[name] + lengths[name] - 1)]
-           for name, (low, high) in current.items() if isinstance(origin[name], int) and lengths[name]}
+def _expand(array, runs, current):
+    """Makes the current domain so large that it has all runs of cells. runs: by dimension, as runs_of() gives them."""
+    box = {name: [min(low, runs[name][0][1]), max(high, max(begin + len(places) - 1 for places, begin in runs[name]))] for name, (low, high) in current.items()
+           if isinstance(runs[name][0][1], int) and all(len(places) for places, _ in runs[name])}
     if any(box[name] != current[name] for name in box):
         array._do("SELECT tessera_expand_domain(?, ?)", array.path, json.dumps(box))
 
@@ -437,47 +437,66 @@ def _by_name(array, blocks, lengths, labels, options):
 
 
 def _coordinates(array, label, values):
-    """Returns the coordinates that have these labels in the array, None for a value that is no label; the last coordinate that has a label; and whether all
-    values continue the labels behind it, in their order."""
-    kind = array._about("datatype", "tessera_schema", f"role = 'label' AND name = {sql.text(label)}")[0][0]
-    texts, given = kind in ("ASCII", "UTF8"), [str(v) for v in values] if values.dtype.kind in "Mm" else values.tolist()
+    """Returns for each value the coordinates whose labels are the nearest ones before and after it, which are one if it is a label, and None where there is
+    none; and the last coordinate that has a label."""
+    given = [str(v) for v in values] if values.dtype.kind == "M" else _counts(values).tolist()
     found = array._do("SELECT tessera_nearest(?1, ?2, value, 'before'), tessera_nearest(?1, ?2, value, 'after') FROM json_each(?3) ORDER BY key", array.path, label, json.dumps(given))
-    ends = ("", "\x7f") if texts else ("0001-01-01", "9999-12-31") if kind.startswith("DATETIME_") else (-9e307, 9e307)
-    last = array._do("SELECT max(tessera_nearest(?1, ?2, ?3, 'after'), tessera_nearest(?1, ?2, ?4, 'before'))", array.path, label, *ends)[0][0]
-    rises = [(last, None)] * len(found) == found
-    falls = [(None, last)] * len(found) == found
-    steps = values[1:] > values[:-1] if rises else values[1:] < values[:-1]
-    return [at if at == after else None for at, after in found], last, (rises or falls) and bool(steps.all())
+    return found, last_label(array, label)
+
+
+def last_label(array, label):
+    """Returns the last coordinate that has a label, or None."""
+    kind = array._about("datatype", "tessera_schema", f"role = 'label' AND name = {sql.text(label)}")[0][0]
+    ends = ("", "\U0010ffff") if kind in ("ASCII", "UTF8") else ("0001-01-01", "9999-12-31") if kind.startswith("DATETIME_") else (-9e307, 9e307)
+    return array._do("SELECT max(tessera_nearest(?1, ?2, ?3, 'after'), tessera_nearest(?1, ?2, ?4, 'before'))", array.path, label, *ends)[0][0]
+
+
+def _counts(values):
+    """Returns durations as the numbers of their unit that the values of a label are."""
+    return _stored(values).view("i8") if values.dtype.kind == "m" else values
 
 
 def _said(values, number):
     return str(values[number]) if values.dtype.kind in "Mm" else repr(values.tolist()[number])
 
 
-def _place(array, label, dim, values, origin, blocks, axis, grows):
-    """Finds the place of blocks along a dimension by the values of one of its labels, and turns the blocks to the order of the array. Returns whether the
-    labels are new: then they are written behind the others, which is where the blocks go if the dimension grows and `origin` does not say."""
-    found, last, continues = _coordinates(array, label, values)
-    if all(at is None for at in found):
-        if last is not None and not continues:
-            raise Constraint(f"label {label!r}: {_said(values, 0)} and what follows do not continue the array's labels, whose last one is that of {dim}={last}")
-        if grows and last is not None:
-            origin.setdefault(dim, last + 1)
-        if last is not None and last >= origin.get(dim, 0):
-            raise Constraint(f"label {label!r}: the array has none of the values; its labels go to {dim}={last}: say origin={{{dim!r}: {last + 1}}}, or the labels that are there")
-        return True
-    if None in found:
-        raise Constraint(f"label {label!r}: the array lacks {_said(values, found.index(None))}, and has others")
-    order = numpy.argsort(found, kind="stable")
-    if not (numpy.diff(numpy.asarray(found)[order]) == 1).all():
-        raise Constraint(f"label {label!r}: the coordinates of its values are not neighbours: append rows, or a block for each run of them")
-    if origin.get(dim, min(found)) != min(found):
-        raise Constraint(f"origin {origin[dim]!r}: label {label!r} has these values from {min(found)} on")
-    origin[dim] = min(found)
-    if (numpy.diff(order) != 1).any():
-        for name, block in blocks.items():
-            blocks[name] = block[(slice(None),) * axis + (order,)]
-    return False
+def _place(array, label, dim, values, origin, domain, current):
+    """Returns where values of a label lie along its dimension: at the coordinates that have them, and, as far as they continue the labels, behind the last
+    one, in the order of the labels. None if the array has no labels yet. Also returns the new labels in this order, and the coordinate of the first one."""
+    found, last = _coordinates(array, label, values)
+    if last is None:
+        return None, values, origin
+    known = dict(zip(values.tolist(), range(len(values))))
+    if len(known) < len(values):
+        twice = next(number for number, value in enumerate(values.tolist()) if known[value] != number)
+        raise Constraint(f"label {label!r}: {_said(values, twice)} is there twice, and a coordinate has one label: leave one of the two out")
+    new = [number for number, (before, after) in enumerate(found) if before is None or before != after]
+    rises, falls = (all(found[number] == beyond for number in new) for beyond in ((last, None), (None, last)))
+    if new and not rises and not falls:
+        number = next((number for number in new if found[number] not in ((last, None), (None, last))), new[0])
+        raise Constraint(f"label {label!r}: the array lacks {_said(values, number)}, which does not continue the labels, whose last one is that of {dim}={last}: blocks replace what is "
+                         "there, and add to it behind the last label; to insert something, make the array again (if_exists='replace')")
+    begin = last + 1 if origin is None or len(new) < len(values) else origin
+    highest = begin + len(new) - 1
+    if new and begin <= last:
+        raise Constraint(f"origin {origin}: label {label!r} has other values up to {dim}={last}")
+    if new and current in (None, domain) and highest > domain[1]:
+        raise Constraint(f"label {label!r}: the array has no {_said(values, new[0])}, and no room for it: dimension {dim!r} ends at {domain[1]}, and does not grow. Give the labels that "
+                         f"are there, or make the array with grow=[...]")
+    new.sort(key=values.tolist().__getitem__, reverse=not rises)
+    at = [before for before, _ in found]
+    for place, number in enumerate(new):
+        at[number] = begin + place
+    if origin is not None and min(at) != origin:
+        raise Constraint(f"origin {origin!r}: label {label!r} has these values from {min(at)} on")
+    return at, values[new], begin
+
+
+def runs_of(at):
+    """Cuts cells at these coordinates into runs of neighbours: for each run which cells it has, in the order of the coordinates, and where it begins."""
+    order = numpy.argsort(at, kind="stable")
+    ends = numpy.flatnonzero(numpy.diff(numpy.asarray(at)[order]) != 1) + 1
+    return [(part, at[part[0]]) for part in numpy.split(order, ends)] if len(at) else [(order, 0)]
 
 
 def _behind(array, grows):
@@ -497,33 +516,47 @@ def check_types(array, blocks):
             raise Mismatch(f"{name!r} is {given}, and the cells of array {array.path} are {has}: convert it with astype({has.str!r})")
 
 
-def place_grid(array, blocks, lengths, labels, options):
-    """Finds where blocks go in an array, by the names of the dimensions and the values of labels. Returns what write_placed() takes; nothing is written."""
+def place_grid(array, blocks, lengths, labels, options, at=None):
+    """Finds where blocks go in an array, by the names of the dimensions and the values of labels. at: coordinates along dimensions that are known already.
+    Returns what write_placed() takes; nothing is written."""
     fields = {name: rest for name, *rest in array._about("name, datatype, domain, current_domain, tile, fill, filters", "tessera_schema", "role <> 'label'")}
     _check_same(array, options, fields)
     blocks, lengths, labels = _by_name(array, dict(blocks), lengths, labels, options)
-    known, origin, new = array.labels, dict(options.get("origin", {})), []
+    known, origin, at, new = array.labels, dict(options.get("origin", {})), dict(at or {}), []
     for label, (dim, values) in labels.items():
         if known.get(label) != dim:
             raise Constraint(f"label {label!r}: the array at {array.path} has no such label of the dimension {dim!r}")
-        if len(values) and _place(array, label, dim, values, origin, blocks, list(lengths).index(dim), fields[dim][2] not in (None, fields[dim][1])):
-            new.append((label, dim, values))
+        if not len(values):
+            continue
+        there, added, begin = _place(array, label, dim, values, origin.get(dim), *(ends and json.loads(ends) for ends in fields[dim][1:3]))
+        if there is not None and at.setdefault(dim, there) != there:
+            raise Constraint(f"label {label!r}: its values have other places along {dim!r} than those of another label, or array, from {min(there)} and from {min(at[dim])} on")
+        if len(added):
+            new.append((label, dim, added, begin))
     grows = {name: fields[name][0] for name in lengths if fields[name][2] not in (None, fields[name][1])}
-    if "origin" not in options and not (grows.keys() & origin.keys() if grows else origin):
+    if "origin" not in options and not (grows.keys() & at.keys() if grows else at):
         origin.update(_behind(array, grows))
     for name in lengths:
         _, domain, current, *_ = fields[name]
         origin.setdefault(name, json.loads(current or domain)[0])
+    runs = {name: runs_of(at[name]) if name in at else [(range(length), origin[name])] for name, length in lengths.items()}
     current = {name: json.loads(fields[name][2]) for name in lengths if fields[name][2]}
-    return array, blocks, lengths, origin, new, current, options.get("metadata") or {}
+    new = [(label, dim, values, begin if begin is not None else min(at[dim]) if dim in at else origin[dim]) for label, dim, values, begin in new]
+    return array, blocks, runs, new, current, options.get("metadata") or {}
 
 
-def write_placed(array, blocks, lengths, origin, new, current, metadata):
-    """Makes the current domain of an array large enough, writes labels behind the others, and then the cells."""
-    _expand(array, lengths, origin, current)
-    for label, dim, values in new:
-        array.write_label(label, values, origin[dim])
-    fill_grid(array, blocks, lengths, origin)
+def write_placed(array, blocks, runs, new, current, metadata):
+    """Makes the current domain of an array large enough, writes labels behind the others, and then the cells: a commit for each run of neighbours."""
+    _expand(array, runs, current)
+    for label, dim, values, begin in new:
+        array.write_label(label, values, begin)
+    for chosen in itertools.product(*runs.values()):
+        parts, lengths = blocks, {name: len(places) for name, (places, _) in zip(runs, chosen)}
+        for axis, (places, _) in enumerate(chosen):
+            if len(places) and (numpy.diff(places) == 1).all():
+                places = slice(int(places[0]), int(places[-1]) + 1)
+            parts = {name: block[(slice(None),) * axis + (places,)] for name, block in parts.items()}
+        fill_grid(array, parts, lengths, {name: begin for name, (_, begin) in zip(runs, chosen)})
     for key, value in metadata.items():
         set_metadata(array, key, value)
 

@@ -16,7 +16,7 @@ from xarray.core import indexing
 
 from .arrays import LENGTHS, Array, open as open_array
 from .blocks import Block, Booleans, Labelled
-from .datasets import ATTRIBUTE, DATASET, SCALAR, SCALARS
+from .datasets import DATASET, SCALAR, SCALARS, described_by
 from .errors import Denied
 from .grids import POSITIONS, typed_metadata
 
@@ -133,7 +133,7 @@ def _dataset(path, arrays, attributes, left_out, decode_enums):
     for key in attributes if alone else ():
         if key.startswith(SCALARS) and key[len(SCALARS):] not in left_out:
             name = key[len(SCALARS):]
-            dataset = dataset.assign_coords({name: ((), attributes[key], _described(name, attributes))})
+            dataset = dataset.assign_coords({name: ((), attributes[key], described_by(name, attributes))})
     return _with_coordinates(dataset, labels, numbers, alone and DATASET not in attributes, left_out, attributes)
 
 
@@ -149,12 +149,6 @@ def _names(arrays):
             coordinates.update({_variable_name(attribute, array.dims, member, len(known) == 1): array.dims[0] for attribute in known})
         renamed.update({dim: name for name, dim in coordinates.items() if dim == f"{name}{POSITIONS}" and name not in dims})
     return renamed, {label: (renamed.get(dim, dim), array) for label, (dim, array) in labels.items()}
-
-
-def _described(name, metadata):
-    """What describes a variable."""
-    prefix = f"{ATTRIBUTE}{name}."
-    return {key[len(prefix):]: value for key, value in metadata.items() if key.startswith(prefix)}
 
 
 def _flags(labels, dtype):
@@ -173,7 +167,7 @@ def _variable(array, attribute, bounds, numbers, renamed, metadata, own_metadata
     own = tuple(renamed.get(dim, dim) for dim in block.dims)
     dims = own + tuple(f"{attribute}_{axis}" for axis in range(len(own), block.ndim))
     numbers.update(zip(own, block.coordinates))
-    described = _described(attribute, metadata)
+    described = described_by(attribute, metadata)
     if own_metadata:   # GDAL describes a variable by the metadata of its array
         described.update({key: value for key, value in metadata.items() if not key.startswith("_")})
     encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
@@ -198,7 +192,7 @@ def _with_coordinates(dataset, labels, numbers, alone, left_out, metadata):
         if name in dataset.variables or name in left_out or not dataset.sizes.get(dim):
             continue
         values = array._label_values(label)(numbers[dim][0], dataset.sizes[dim])
-        dataset = dataset.assign_coords({name: (dim, values, _described(name, metadata))})
+        dataset = dataset.assign_coords({name: (dim, values, described_by(name, metadata))})
         if name != dim:
             indexed.append(name)
     indexed = [name for name in indexed if dataset.sizes[dataset[name].dims[0]] and dataset[name].dims[0] not in dataset.coords]
