@@ -3,6 +3,7 @@
 usage: style.py ROOT [PAGE ...]
 - A line has at most 120 columns, unless it is a row of a table, or one long URL.
 - An entry of the reference of functions, which is a heading and what follows, has at most 150 words outside of its tables and examples.
+- A page of the manual has at most 6 screens of 33 lines, and a quickstart at most 450 words with its examples.
 - No page has one of the PHRASES that a native writer would not use. Whether the rest reads well, a reader must judge.
 - The headings of a page differ.
 - A page with blocks of ```sql is in the list of documents in test/CMakeLists.txt, so a test runs them.
@@ -20,7 +21,10 @@ PLACES = ("README.md", "docs/tutorial.md", "docs/tutorial-write.md", "docs/recip
           "docs/get-data-in", "docs/get-data-out.md", "docs/guides", "docs/cheat-sheet.md", "docs/command-line.md", "docs/other-tools.md", "docs/words.md", "docs/faq.md", "docs/compare.md", "docs/gallery.md")
 COLUMNS = 120
 ENTRIES, WORDS = "docs/reference/functions/", 150
-PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
+QUICKSTARTS, QUICKSTART_WORDS = "docs/start/", 450
+LINES = 6 * 33
+DEVELOPERS = ("docs/building.md", "docs/performance-", "docs/hosts")
+PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(colour|behaviour|favour)\w*", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
 
 
 def documents_that_run(root):
@@ -67,6 +71,15 @@ def check_entries(page, text):
             count += len(content.split())
 
 
+def check_length(page, text):
+    """A reader sees at a glance what a page has. Only words count that have a letter or a digit: not the lines around an output."""
+    lines, count = text.count("\n"), len([word for word in text.split() if re.search(r"\w", word)])
+    if lines > LINES and not page.startswith(DEVELOPERS):
+        yield f"{page}: {lines} lines, and a page has at most {LINES}"
+    if page.startswith(QUICKSTARTS) and count > QUICKSTART_WORDS:
+        yield f"{page}: {count} words, and a quickstart has at most {QUICKSTART_WORDS}"
+
+
 def check_headings(page, text):
     seen = set()
     for kind, number, content in pages.blocks(text):
@@ -87,8 +100,8 @@ def check(root, places=PLACES):
     documents = pages.find(root, *places)
     for page in documents:
         text = pages.read(root, page)
-        faults += [*check_lines(page, text), *check_phrases(page, text), *check_entries(page, text), *check_headings(page, text),
-                   *check_examples(page, text, run)]
+        faults += [*check_lines(page, text), *check_phrases(page, text), *check_entries(page, text), *check_length(page, text),
+                   *check_headings(page, text), *check_examples(page, text, run)]
     names = [os.path.basename(page) for page in run]
     faults += [f"{page}: another page whose examples run has the same name, so both have one file in test/docs"
                for page in run if names.count(os.path.basename(page)) > 1]
@@ -115,6 +128,9 @@ FAULTS = [
     ("- An item that\n  says so.", "'says so'"),
     ("| a | b |\n|---|---|\n| what is no array | c |", "'is no array'"),
     ("There is no array of this name, `nobody` says.", None),
+    ("The colours of a cell.", "'colours'"),
+    ("\n" * 197, None),
+    ("\n" * 198, "199 lines"),
     ("```\nnobody\n" + "-" * 121 + "\n```", "121 columns"),
     ("long " * 23 + "12345", None),
     ("wide\u00a0" * 24 + "xx", "122 columns"),
@@ -149,6 +165,12 @@ def self_test():
                 f.write("# Page\n" + "word\n" * 200 + "## One\n" + "word\n" * words + "\n| cell |\n```\ncode\n```\n## Two\nword\n")
             if len([text for text in check(root)[0] if "in the entry One" in text]) != faults:
                 wrong.append(f"self-test: an entry of {words} words has {1 - faults} faults")
+        os.makedirs(os.path.join(root, QUICKSTARTS))
+        for words, faults in ((450, 0), (451, 1)):
+            with open(os.path.join(root, QUICKSTARTS, "quick.md"), "w", encoding="utf-8") as f:
+                f.write("word\n" * 100 + "word " * (words - 100) + "| -- |\n")
+            if len([text for text in check(root)[0] if "a quickstart has at most" in text]) != faults:
+                wrong.append(f"self-test: a quickstart of {words} words has {1 - faults} faults")
         with open(os.path.join(root, "test", "CMakeLists.txt"), "a", encoding="utf-8") as f:
             f.write("foreach(document docs/deeper/other.md)\n")
         if len([text for text in check(root)[0] if "has the same name" in text]) != 2:
