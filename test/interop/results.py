@@ -339,6 +339,16 @@ def _reads(array):
     return array.connection.execute("SELECT value FROM tessera_stats WHERE name = 'tiles_read'").fetchone()[0]
 
 
+def test_methods_of_frames():
+    """An Array and a Result say where the methods of a DataFrame are; other names, and properties that fail, fail as in any object."""
+    array, result = cube(), tessera.sql("SELECT 1 AS a")
+    for thing in (array, result):
+        for name in ("groupby", "to_csv", "head"):
+            fails(AttributeError, ".df() makes", lambda: getattr(thing, name))
+        same(hasattr(thing, "nosuch"), False, "another name")
+        fails(AttributeError, f"'{type(thing).__name__}' object has no attribute 'nosuch'", lambda: thing.nosuch)
+
+
 def test_frames_keep_digits():
     """Beside gaps pandas makes FLOAT64 of integers, but not of those that it would round."""
     large = pd.DataFrame({"u": pd.array([2 ** 64 - 1, None], "UInt64"), "i": pd.array([-2 ** 53 - 1, None], "Int64"), "small": pd.array([5, None], "Int64")})
@@ -489,7 +499,7 @@ def test_command_with_odd_input():
                         (("head", "."), "tessera ls"), (("copy", "cube", "cube/inside"), "lies within"), (("sql", ""), "a SELECT"), ((), "expected a verb")):
         assert says in command(*words, status=2), (words, command(*words, status=2))
     for words, says in ((("heads", "cube"), "did you mean head?"), (("describe", "cube"), "did you mean info?"), (("cube",), "`tessera info cube`"), (("SELECT 1",), "say sql before a SELECT"), (("zzz",), "tessera --help"), (("help",), "say --help"),
-                        (("sql", "SELECT 1", "--explian"), "tessera: sql has no option --explian: did you mean --explain?"), (("head", "cube", "--limt=3"), "--limit"), (("ls", ".", "--zzz"), "it has --box, "), (("sql", "my.db", "SELECT 1"), "'SELECT 1' is one argument too many"),
+                        (("sql", "SELECT 1", "--explian"), "tessera: sql has no option --explian: did you mean --explain?"), (("head", "cube", "--limt=3"), "--limit"), (("head", "cube", "--lim=3"), "head has no option --lim: did you mean --limit?"), (("sql", "SELECT 1", "--expl"), "did you mean --explain?"), (("--js", "sql", "SELECT 1"), "--js"), (("ls", ".", "--zzz"), "it has --box, "), (("sql", "my.db", "SELECT 1"), "'SELECT 1' is one argument too many"),
                         (("copy", "cube"), "tessera copy: the following arguments are required: TO"), ((), "expected a verb: ls, info")):
         said = command(*words, status=2)
         assert says in said and said.count("\n") == 1, (words, said)

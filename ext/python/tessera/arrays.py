@@ -404,8 +404,19 @@ def _pointer(capsule, name):
     return get(capsule, name)
 
 
+_OF_FRAMES = frozenset("agg apply astype corr describe drop dropna fillna filter groupby head hist iloc info iterrows itertuples join loc melt merge pivot pivot_table plot query rename "
+                       "reset_index sample set_index sort_index sort_values tail to_csv to_dict to_excel to_feather to_json to_list to_markdown to_parquet to_sql value_counts values".split())
+
+
 class Stream:
     """An object that exports Arrow streams, each with the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
+
+    def __getattr__(self, name):
+        """Python calls it for what is missing: says where that of a DataFrame is."""
+        if name in _OF_FRAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: a DataFrame has it, which .df() makes; "
+                                 'tessera.sql("SELECT ... FROM ...") filters, groups, joins and sorts without one')
+        return object.__getattribute__(self, name)   # fails as always, or as a property has failed
 
     def _stream(self):
         """Returns the functions of the extension, and a new stream."""
