@@ -170,6 +170,7 @@ def durations(db):
     same(pa.table(array.select("k", *days)).to_pydict(), given.select(["k", *days]).to_pydict(), "durations without the option")
     db.execute("CREATE VIRTUAL TABLE undeclared USING tessera(k INT32 DIMENSION, t TIME_SEC)")
     db.execute("INSERT INTO undeclared VALUES(1, 90000)")
+    db.commit()
     fails(Exception, "is not a time of day: take durations (datetimes: duration)", lambda: pa.table(tessera.open("db:undeclared", connection=db)))
     same(pa.table(array.select("k", "t"))["t"].to_pylist()[3], datetime.time(23, 59, 59), "a time of day")
     asked = pa.schema([("k", pa.int64()), ("us", pa.duration("us"))])

@@ -1429,9 +1429,15 @@ def rows(connection: Any, select: str, **options: Any) -> Stream:
 def _types_of_changes(connection, words, name):
     """The datatypes of columns of tessera_changes that show datetimes and times, of which rows have texts and integers."""
     path, shown = f"db:{sql.name(*words)}", {column for column, in sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (sql.parts(name)[0],))}
-    marked = {key[len(_DURATION):] for key, in sql.rows(connection, "SELECT key FROM tessera_metadata(?) WHERE key GLOB '__tessera_duration.*'", (path,))}
+    try:
+        marked = {key[len(_DURATION):] for key, in sql.rows(connection, "SELECT key FROM tessera_metadata(?) WHERE key GLOB '__tessera_duration.*'", (path,))}
+        fields = sql.rows(connection, "SELECT name, role, datatype FROM tessera_schema(?) WHERE cell_val_num = 1 AND enumeration IS NULL", (path,))
+    except Exception as e:
+        if "commit first" not in str(e):
+            raise
+        return {}   # the table has rows that are not committed: the values decide
     found = {}
-    for field, role, kind in sql.rows(connection, "SELECT name, role, datatype FROM tessera_schema(?) WHERE cell_val_num = 1 AND enumeration IS NULL", (path,)):
+    for field, role, kind in fields:
         if kind.startswith(("DATETIME_", "TIME_")):
             of = f"{kind} DURATION" if field in marked else kind
             found.update({column: of for column in ((f"old_{field}", f"new_{field}") if role == "attribute" else (field,)) if column in shown})
