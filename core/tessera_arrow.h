@@ -74,7 +74,8 @@ typedef enum tsr_arrow_enums {
 } tsr_arrow_enums;
 
 typedef enum tsr_arrow_datetimes {
-  TSR_ARROW_DATETIMES_TIMESTAMP, /* dates, timestamps, and times of day; TSR_RANGE if a time is a day or more */
+  /* dates, timestamps, durations (tsr_field), and times of day; TSR_RANGE if one of these is a day or more */
+  TSR_ARROW_DATETIMES_TIMESTAMP,
   TSR_ARROW_DATETIMES_INTEGER, /* datetimes and times as int64, in the unit of their datatype */
   TSR_ARROW_DATETIMES_DURATION /* dates and timestamps; times as durations of any length */
 } tsr_arrow_datetimes;

@@ -155,6 +155,9 @@ typedef struct tsr_field {
   uint8_t *fill; /* fill value of one cell */
   uint64_t fill_size; /* in bytes */
   char *enumeration; /* name of the attribute's enumeration; NULL if the attribute has none */
+  /* TIME: durations of any length, and not times of day. It is not in the schema's file, but in the array's metadata;
+   * a new array gets them from here. */
+  bool duration;
 } tsr_field;
 
 struct tsr_schema;

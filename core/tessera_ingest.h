@@ -29,6 +29,7 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   /* for tsr_ingest_stream: an untyped column without values has the datatype `empty`; false: Arrow's null type */
   bool has_empty;
   tsr_datatype empty;
+  bool duration; /* with `typed`, of a TIME datatype: tsr_field's */
   bool nullable; /* nullable even if no value is null; without it, a column is nullable if a value is null */
   bool not_null; /* a null is an error */
   bool refuses_null; /* a null is an error, since the existing array does not allow it in this column */

@@ -111,6 +111,7 @@ typedef struct tsr_node {
   uint32_t operand_count;
   uint32_t field; /* FIELD */
   bool as_integer; /* FIELD of datetimes or times: the stored INTEGER instead of an INSTANT */
+  bool nat_is_null; /* with as_integer: NaT (the least int64) is null */
   tsr_value value; /* CONSTANT */
   const tsr_value_table *table; /* TABLE */
   const tsr_value_list *list; /* LOOKUP */

@@ -24,6 +24,7 @@
 #include "base/system.h"
 #include "store/store.h"
 #include "format/enumeration.h"
+#include "format/duration.h"
 #include "format/schema.h"
 #include "format/layout.h"
 #include "environment/cache.h"
@@ -301,6 +302,17 @@ static int schema_path(const tsr_array *array, const char *name, tsr_buffer *pat
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 
+/* Sets which fields are durations. Only schemas with a TIME datatype cost a look at the metadata. */
+static int mark_durations(tsr_array *array, tsr_schema *schema, tsr_error *error) {
+  tsr_metadata *metadata;
+  if (!layout_has_metadata(schema->version) || !tsr__durations_possible(schema)) return TSR_OK;
+  TSR_TRY(tsr__metadata_open(array->environment, array->store, tsr__array_key(array), NULL, TSR_TIME_BEGIN,
+                             TSR_TIME_NOW, &metadata, error));
+  tsr__durations_mark(schema, metadata);
+  tsr_metadata_close(metadata);
+  return TSR_OK;
+}
+
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
   schema_entry *entry = tsr__map_get(&array->schemas.by_name, name);
   if (entry) {
@@ -314,6 +326,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
   int rc = schema_path(array, name, &path, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = array_load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
+  if (rc >= 0) rc = mark_durations(array, &entry->schema, error);
   if (rc >= 0) rc = tsr__map_put(&array->schemas.by_name, entry->schema.name, entry, error);
   tsr__buffer_release(&path);
   if (rc < 0) {

@@ -93,8 +93,8 @@ static void arrow_string(tsr_arrow_type *type, const tsr_arrow_options *options)
   if (type->datatype == TSR_GEOM_WKT && text) type->extension = "geoarrow.wkt";
 }
 
-/* Chooses the type of cells of type->datatype and type->values_per_cell. */
-static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *options) {
+/* Chooses the type of cells of type->datatype and type->values_per_cell; of durations if the field has such. */
+static void arrow_type_of_cells(tsr_arrow_type *type, bool duration, const tsr_arrow_options *options) {
   const tsr_kind kind = tsr_datatype_kind(type->datatype);
   if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES) {
     arrow_string(type, options);
@@ -105,7 +105,7 @@ static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *o
   arrow_put(type, arrow_number_format(type->datatype), kind == TSR_KIND_BOOLEAN ? TSR_ARROW_BITS : TSR_ARROW_COPY,
             kind == TSR_KIND_BOOLEAN ? 0 : (uint8_t)tsr_datatype_size(type->datatype), 1);
   const bool integers = options->datetimes == TSR_ARROW_DATETIMES_INTEGER || type->list;
-  const bool durations = options->datetimes == TSR_ARROW_DATETIMES_DURATION;
+  const bool durations = duration || options->datetimes == TSR_ARROW_DATETIMES_DURATION;
   if (kind == TSR_KIND_DATETIME && !integers) arrow_datetime(type);
   if (kind == TSR_KIND_TIME && !integers) durations ? arrow_duration(type) : arrow_time(type);
   if (!type->list) return;
@@ -116,7 +116,7 @@ static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *o
 
 void tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type) {
   *type = (tsr_arrow_type){.name = "", .datatype = labels->datatype, .values_per_cell = labels->values_per_label};
-  arrow_type_of_cells(type, options);
+  arrow_type_of_cells(type, false, options);
 }
 
 void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
@@ -126,7 +126,7 @@ void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *label
     tsr__arrow_type_labels(labels, options, type);
     type->decoded = true;
   } else {
-    arrow_type_of_cells(type, options);
+    arrow_type_of_cells(type, field->duration, options);
   }
   if (options->enums != TSR_ARROW_ENUMS_CODE) type->labels = labels;
   type->name = field->name;

@@ -23,6 +23,7 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/name.h"
+#include "format/duration.h"
 #include "format/enumeration.h"
 #include "format/schema.h"
 #include "format/layout.h"
@@ -39,6 +40,7 @@ struct tsr_creation {
   tsr_arena arena;
   tsr_store *store;
   char *path;
+  uint64_t time; /* of the schema, in milliseconds since 1970 */
   tsr_schema schema;
   bool made_root; /* this creation has made the array's directory */
   uint32_t missing_parents; /* directories above it that did not exist before */
@@ -285,8 +287,23 @@ static int write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, ts
   return rc;
 }
 
+/* Writes the metadata that tell which fields are durations. *written: there are some. */
+static int write_durations(tsr_creation *c, const uint8_t *key, bool *written, tsr_error *error) {
+  tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
+  char *name = NULL;
+  int rc = tsr__durations_encode(&c->schema, &content, error);
+  *written = content.size > 0;
+  if (rc >= 0 && *written) rc = array_create_new_name(c->time, &c->arena, &name, error);
+  if (rc >= 0 && *written) rc = tsr__buffer_printf(&path, error, TSR_DIR_META "/%s%c", name, 0);
+  if (rc >= 0 && *written) rc = write_tile(c, (const char *)path.data, key, &content, NULL, error);
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
 static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   uint32_t version = c->schema.version;
+  bool durations = false;
   char pending[TSR_CREATION_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__creation_path(c->schema.name, pending);
   creation_paths(c, file, enumerations);
@@ -297,13 +314,15 @@ static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   if (layout_has_schema_folder(version)) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
   if (layout_has_enumerations(version)) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
   TSR_TRY(write_enumerations(c, key, error));
+  if (layout_has_metadata(version)) TSR_TRY(write_durations(c, key, &durations, error));
   if (!c->durable) return write_schema(c, key, NULL, error);
   tsr_file *schema;
   TSR_TRY(write_schema(c, key, &schema, error));
-  const char *made[3] = {""};
+  const char *made[4] = {""};
   uint64_t count = 1;
   if (layout_has_schema_folder(version)) made[count++] = pending;
   if (layout_has_enumerations(version) && c->schema.enumeration_count > 0) made[count++] = enumerations;
+  if (durations) made[count++] = TSR_DIR_META;
   const unsigned threads = c->environment->single_threaded ? 1 : (unsigned)count + 1;
   int rc = tsr__store_sync_all(c->store, &schema, 1, made, count, threads, error);
   tsr__store_close_file(schema);
@@ -486,6 +505,7 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
     if (!c->schema.labels[i].array)
       return tsr__fail(error, TSR_UNSUPPORTED, "label '%s': the schema of its array is not given",
                        c->schema.labels[i].name);
+  c->time = time;
   TSR_TRY(name_schema(c, time, error));
   if (tsr__path_is_directory(c->environment, c->path)) c->missing_parents = walk_parents(c, UINT32_MAX, false);
   int rc = tsr__store_make_directory(c->store, "", error);

@@ -27,6 +27,7 @@
 
 #include "store/store.h"
 #include "format/constraint.h"
+#include "format/duration.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -513,12 +514,36 @@ static bool has_attribute(const tsr_schema *schema, const evolve_change *change)
          !a->enumeration == !b->enumeration && (!a->enumeration || strcmp(a->enumeration, b->enumeration) == 0);
 }
 
+/* Notes in the metadata that an attribute is a duration, or no longer. */
+static int mark_duration(tsr_array *array, const char *name, bool duration, tsr_error *error) {
+  static const uint8_t yes = 1;
+  tsr_buffer key = {.memory = &array->memory};
+  int rc = tsr__buffer_printf(&key, error, TSR_DURATION_KEY "%s%c", name, 0);
+  const tsr_metadatum entry = {.key = (const char *)key.data,
+                               .key_size = rc < 0 ? 0 : strlen((const char *)key.data),
+                               .datatype = TSR_UINT8,
+                               .count = 1,
+                               .value = &yes,
+                               .value_size = sizeof yes};
+  if (rc >= 0 && duration) rc = tsr_array_set_metadata(array, &entry, error);
+  else if (rc >= 0) rc = tsr_array_delete_metadata(array, entry.key, entry.key_size, error);
+  tsr__buffer_release(&key);
+  return rc;
+}
+
 int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                             tsr_error *error) {
   TSR_OWN_ERROR(error);
   const evolve_change change = {
       .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
-  return evolve(array, &change, error);
+  const tsr_schema *schema;
+  tsr_error ignored;
+  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  const bool marked = attribute->duration && !attribute_of(schema, attribute->name);
+  if (marked) TSR_TRY(mark_duration(array, attribute->name, true, error)); /* before a schema has the attribute */
+  const int rc = evolve(array, &change, error);
+  if (rc < 0 && marked) (void)mark_duration(array, attribute->name, false, &ignored);
+  return rc;
 }
 
 /* Removes an enumeration from the schema unless one of its attributes still uses it. */
@@ -594,8 +619,13 @@ static int check_unconstrained(tsr_array *array, const char *name, tsr_error *er
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const evolve_change change = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
+  const tsr_schema *schema;
   TSR_TRY(check_unconstrained(array, name, error));
-  return evolve(array, &change, error);
+  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  const tsr_field *field = attribute_of(schema, name);
+  const bool duration = field && field->duration; /* another attribute may get the name */
+  TSR_TRY(evolve(array, &change, error));
+  return duration ? mark_duration(array, name, false, error) : TSR_OK;
 }
 
 /* ---- Enumerations ------------------------------------------------------------------------------------------------ */

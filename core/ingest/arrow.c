@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "base/options.h"
+#include "model/datatype.h"
 #include "environment/environment.h"
 #include "arrow/stream.h"
 #include "ingest/ingest.h"
@@ -228,6 +229,7 @@ static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_colum
   if (type->layout == INGEST_NULLS) return TSR_OK;
   column->typed = true;
   column->datatype = type->datatype;
+  column->duration = !list && strncmp((child->dictionary ? child->dictionary : child)->format, "tD", 2) == 0;
   column->values_per_cell = list ? list : ingest_arrow_is_bytes(type) ? TSR_VARIABLE : 1;
   if (strncmp(child->format, "ts", 2) == 0 && child->format[4]) column->zone = child->format + 4;
   return TSR_OK;
@@ -440,6 +442,14 @@ static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uin
   char text[48];
   int64_t value;
   tsr_error ignored = {0};
+  if (tsr_datatype_kind(from) == TSR_KIND_TIME) {
+    value = (int64_t)*word;
+    if (!tsr__time_convert(from, c->datatype, &value))
+      return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is no whole number of %s", c->given->name,
+                       (long long)*word, tsr_datatype_name(from), tsr_datatype_name(c->datatype));
+    *word = (uint64_t)value;
+    return TSR_OK;
+  }
   const int length = tsr_datetime_print(from, (int64_t)*word, text);
   if (length == 0 || tsr_datetime_parse(c->datatype, text, (uint64_t)length, &value, &ignored) < 0)
     return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is not a valid %s", c->given->name, (long long)*word,

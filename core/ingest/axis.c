@@ -331,6 +331,7 @@ int tsr__ingest_dimension(const ingest_axis *a, bool dense, bool row_grows, tsr_
   field->is_dimension = true;
   field->datatype = a->datatype;
   field->values_per_cell = a->is_text ? TSR_VARIABLE : 1;
+  field->duration = given && given->duration && tsr_datatype_kind(a->datatype) == TSR_KIND_TIME;
   field->filters = given && given->filters ? *given->filters : tsr__ingest_filters(field);
   if (a->is_text) {
     if (given->has_domain || given->has_extent)

@@ -434,6 +434,7 @@ int tsr__ingest_field(tsr_ingest *g, uint32_t column, tsr_field *field, tsr_enum
   *field = (tsr_field){.name = (char *)(uintptr_t)c->given->name,
                        .datatype = c->datatype,
                        .values_per_cell = c->values_per_cell,
+                       .duration = c->given->duration && tsr_datatype_kind(c->datatype) == TSR_KIND_TIME,
                        .nullable = c->seen.nulls || c->given->nullable};
   return c->given->labels ? ingest_enumerate(g, c, field, enumeration, error) : TSR_OK;
 }

@@ -118,6 +118,10 @@ void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, s
  * false if the day does not fit into 32 bits, or if a year or month lies outside the years 0 to 9999. */
 bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day);
 
+/* Converts a TIME value from one unit to another; NaT stays NaT. Returns false, and *value is undefined, if it lies
+ * between two units, or outside the range of the type. */
+bool tsr__time_convert(tsr_datatype from, tsr_datatype to, int64_t *value);
+
 /* ---- unicode.c: text of TileDB's datatypes as UTF-8 ---- */
 
 /* Returns true if the bytes are valid UTF-8: shortest forms, no surrogates, nothing past U+10FFFF. */

@@ -278,6 +278,24 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
   return TSR_OK;
 }
 
+/* ---- Units ------------------------------------------------------------------------------------------------------- */
+
+bool tsr__time_convert(tsr_datatype from, tsr_datatype to, int64_t *value) {
+  const unit a = datetime_unit_of(from), b = datetime_unit_of(to);
+  tsr_wide numerator = (tsr_wide)a.seconds * power_of_10(b.digits),
+           denominator = (tsr_wide)b.seconds * power_of_10(a.digits);
+  if (*value == INT64_MIN) return true;
+  if (numerator >= denominator) { /* all units divide each other */
+    const tsr_wide ratio = numerator / denominator;
+    if (ratio > INT64_MAX || __builtin_mul_overflow(*value, (int64_t)ratio, value)) return *value == 0;
+    return *value != INT64_MIN;
+  }
+  const tsr_wide ratio = denominator / numerator;
+  if (*value % ratio != 0) return false;
+  *value = (int64_t)(*value / ratio);
+  return true;
+}
+
 /* ---- Where a text lies among the values ------------------------------------------------------ */
 
 /* Returns the lower bound of a moment: the first value not before it. It may lie outside the range of the type. */

@@ -102,7 +102,7 @@ static void load_texts(const tsr_call *call, const tsr_block_input *input) {
   }
 }
 
-/* NaT becomes null; a value that cannot be printed is a fault. */
+/* NaT becomes null; an instant that cannot be printed is a fault. */
 static void check_instants(const tsr_call *call) {
   const int64_t *values = call->out->as.integers;
   uint8_t *nulls = NULL;
@@ -145,7 +145,7 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_b
     return;
   }
   load_numbers(call, &schema->fields[call->step->field], input, call->reg->as.data);
-  if (form == TSR_VALUE_INSTANT) check_instants(call);
+  if (call->step->nat_is_null) check_instants(call);
   if (form != TSR_VALUE_REAL) return;
   double *out = call->reg->as.reals;
   const uint8_t *nulls = call->out->nulls;

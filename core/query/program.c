@@ -32,7 +32,7 @@ static bool same_node(const tsr_node *a, const tsr_node *b) {
     if (a->operands[i] != b->operands[i]) return false;
   switch (a->operation) {
   case TSR_OP_CONSTANT: return same_value(&a->value, &b->value);
-  case TSR_OP_FIELD: return a->field == b->field;
+  case TSR_OP_FIELD: return a->field == b->field && a->nat_is_null == b->nat_is_null;
   case TSR_OP_TABLE: return a->table == b->table;
   case TSR_OP_LOOKUP: return a->list == b->list;
   case TSR_OP_WINDOW: return a->window == b->window;
@@ -365,7 +365,7 @@ static bool same_step(const tsr_step *a, const tsr_step *b) {
     if (a->operands[i] != b->operands[i]) return false;
   switch (a->operation) {
   case TSR_OP_CONSTANT: return same_constant(a, b);
-  case TSR_OP_FIELD: return a->field == b->field;
+  case TSR_OP_FIELD: return a->field == b->field && a->nat_is_null == b->nat_is_null;
   case TSR_OP_TABLE: return a->source->table == b->source->table;
   case TSR_OP_LOOKUP: return a->source->list == b->source->list;
   case TSR_OP_WINDOW: return a->source->window == b->source->window;
@@ -557,6 +557,8 @@ static uint32_t add_field(program_maker *m, const tsr_node *node, tsr_form form)
   tsr_step step = {.operation = TSR_OP_FIELD, .form = form, .field = node->field};
   if (form == TSR_VALUE_INTEGER || form == TSR_VALUE_INSTANT)
     set_field_interval(&m->program->schema->fields[node->field], &step);
+  step.nat_is_null = form == TSR_VALUE_INSTANT || (node->as_integer && node->nat_is_null);
+  if (step.nat_is_null && step.interval.low == INT64_MIN) step.interval.low++;
   return add_step(m, step);
 }
 

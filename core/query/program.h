@@ -181,6 +181,7 @@ struct tsr_step {
   const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
   bool null; /* CONSTANT: null of its form */
   uint32_t field; /* FIELD, TABLE */
+  bool nat_is_null; /* FIELD: NaT is null */
   tsr_step_table table;
   tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;

@@ -578,6 +578,7 @@ static bool measure_can_be_known(const tsr_query_run *run, const query_measure *
   if (run->expressions.list[q->argument]->count != 1 ||
       run->expressions.list[q->argument]->nodes[0].operation != TSR_OP_FIELD)
     return false;
+  if (run->expressions.list[q->argument]->nodes[0].nat_is_null) return false; /* statistics take NaT for a value */
   if (m->sum && m->type == TSR_VALUE_REAL && !run->habits.stored_reals) return false;
   const tsr_field *field = &run->schema->fields[run->expressions.list[q->argument]->nodes[0].field];
   const tsr_kind kind = tsr_datatype_kind(field->datatype);

@@ -110,6 +110,7 @@ static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ing
   column->typed = !field->enumeration;
   column->datatype = field->datatype;
   column->values_per_cell = field->values_per_cell;
+  column->duration = field->duration || shown->nat_is_null;
   if (field->filters.count) column->filters = &field->filters;
   column->nullable &= field->is_dimension || field->nullable;
   return TSR_OK;
@@ -186,8 +187,46 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   if (all) call->options.dimension_count = (uint32_t)keys;
   return TSR_OK;
 }
+/* Gives the columns that show datetimes or times of a tessera_query table their type. `names` selects all columns of
+ * the table. */
+static void set_times(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_stmt *names, const tsx_query_times *shown,
+                      int count) {
+  for (int c = 0; c < count; c++) {
+    const char *name = sqlite3_column_name(names, c);
+    for (uint32_t i = 0; i < call->source.count && name && shown[c].are; i++) {
+      const char *origin = sqlite3_column_origin_name(statement, (int)i);
+      tsr_ingest_column *column = &call->columns[i];
+      if (!origin || sqlite3_stricmp(origin, name) != 0) continue;
+      column->typed = true;
+      column->datatype = shown[c].datatype;
+      column->values_per_cell = 1;
+      column->duration = shown[c].duration;
+    }
+  }
+}
+
+/* If the rows come from a tessera_query table, its datetimes and times stay what they are. */
+static int select_times(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  const char *schema, *name;
+  sqlite3_stmt *names = NULL;
+  if (!select_only_table(statement, &schema, &name)) return TSR_OK;
+  const uint32_t room = (uint32_t)sqlite3_limit(call->connection->db, SQLITE_LIMIT_COLUMN, -1);
+  tsx_query_times *shown = sqlite3_malloc64((room + UINT64_C(1)) * sizeof *shown);
+  if (!shown) return tsx_out_of_memory(error);
+  int count = tsx_query_table_times(call->connection, schema, name, shown, room, error), code = count;
+  if (count > 0) {
+    char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
+    const int answer = tsx_sql_prepare(call->connection->db, sql, &names);
+    if (answer != SQLITE_OK) code = tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
+    else if (count == sqlite3_column_count(names)) set_times(call, statement, names, shown, count);
+    sqlite3_finalize(names);
+  }
+  sqlite3_free(shown);
+  return code < 0 ? code : TSR_OK;
+}
 #else
 static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
+static int select_times(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
 #endif
 
 static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_t i, tsr_error *error) {
@@ -203,6 +242,7 @@ static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_
 
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   for (uint32_t i = 0; i < call->source.count; i++) TSX_TRY(select_column(call, statement, i, error));
+  TSX_TRY(select_times(call, statement, error));
   return select_keys(call, statement, error);
 }
 
@@ -231,7 +271,8 @@ bool tsx_select_converts(const tsr_ingest_column *c, int type) {
   if (!c->typed) return false;
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   if (kind == TSR_KIND_TEXT) return c->datatype > TSR_UTF8 && c->datatype <= TSR_UCS4;
-  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) return c->values_per_cell != 1 || type == SQLITE_INTEGER;
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME)
+    return c->values_per_cell != 1 || (type == SQLITE_INTEGER && !c->duration);
   return kind != TSR_KIND_BYTES && c->values_per_cell != 1;
 }
 

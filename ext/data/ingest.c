@@ -427,6 +427,7 @@ static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   column->typed = true;
   column->datatype = field->datatype;
   column->values_per_cell = field->values_per_cell;
+  column->duration = field->duration;
   column->refuses_null = !field->is_dimension && !field->nullable;
   column->labels = field->enumeration != NULL;
   if (field->is_dimension) {

@@ -198,6 +198,9 @@ static int read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_jso
   column->datatype = text.datatype;
   column->values_per_cell = text.values_per_cell;
   column->enumeration = NULL;
+  if (text.duration && tsr_datatype_kind(text.datatype) != TSR_KIND_TIME)
+    return tsx_fail(error, TSR_ERROR, "'types': column '%s': DURATION is for TIME_HR to TIME_AS", column->name);
+  column->duration |= text.duration;
   return TSR_OK;
 }
 

@@ -155,7 +155,7 @@ static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_SINCE] = {.name = "since"},
     [TSX_OPTION_KEY_FILE] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
     [TSX_OPTION_UNWRITTEN] = {"unwritten", TSX_TAKES_WORD, 0, 0, TSX_WORDS("null", "fill")},
-    [TSX_OPTION_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer")},
+    [TSX_OPTION_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer", "duration")},
     [TSX_OPTION_VECTORS] = {"vectors", TSX_TAKES_WORD, 0, 0, TSX_WORDS("json", "blob")},
     [TSX_OPTION_ENUMS] = {"enums", TSX_TAKES_WORD, 0, 0, TSX_WORDS("label", "code")},
     [TSX_OPTION_UINT64] = {"uint64", TSX_TAKES_WORD, 0, 0, TSX_WORDS("text", "signed")},
@@ -359,7 +359,10 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_LABELS: return parse_labels(text, options, error);
   case TSX_OPTION_RENAME: return parse_rename(text, options, error);
   case TSX_OPTION_UNWRITTEN: options->shows.fill_unwritten = second; break;
-  case TSX_OPTION_DATETIMES: options->shows.datetimes_integer = second; break;
+  case TSX_OPTION_DATETIMES:
+    options->shows.datetimes_integer = second;
+    options->shows.times = value.whole == 2 ? TSX_TIMES_INTEGER : TSX_TIMES_TEXT;
+    break;
   case TSX_OPTION_VECTORS: options->shows.vectors_blob = second; break;
   case TSX_OPTION_ENUMS: options->shows.enums_code = second; break;
   case TSX_OPTION_UINT64: options->shows.uint64_signed = second; break;

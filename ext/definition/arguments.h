@@ -65,8 +65,15 @@ typedef struct tsx_option_times { /* in milliseconds since 1970 */
   uint64_t as_of, since;
 } tsx_option_times;
 
+typedef enum tsx_times_shown { /* how TIME values appear, unless datetimes_integer */
+                               TSX_TIMES_DECLARED, /* durations as INTEGER, times of day as text */
+                               TSX_TIMES_TEXT,
+                               TSX_TIMES_INTEGER
+} tsx_times_shown;
+
 typedef struct tsx_option_shows { /* how cells become SQL values, and which columns exist */
   bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed;
+  tsx_times_shown times;
   tsx_labels_shown labels;
   tsx_option_pairs label_arrays; /* of the option `labels`: a dimension, and the path of an array that labels it */
   tsx_option_pairs renamed; /* of the option `rename`: a column's name, and its new one */

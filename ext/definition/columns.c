@@ -4,7 +4,7 @@
  *   column   name type clause...
  *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
  *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
- *            | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
+ *            | DURATION | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
  *            | [CONSTRAINT name] CHECK(condition)                                  any number of them (checks.c)
  *            | LABEL name type [INCREASING | DECREASING] [FILTERS(filters)]        any number of them
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
@@ -400,7 +400,7 @@ static int fail_lacking(tsx_parser *p) {
   for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
     if (tsx_token_is(&p->in.token, lacking[i])) return tsx_parser_fail(p, TSR_ERROR, "arrays have no %s", lacking[i]);
   return tsx_parser_unexpected(
-      p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, CHECK, FILTERS, ENUM, LABEL, a comma or the end");
+      p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, DURATION, CHECK, FILTERS, ENUM, LABEL, a comma or the end");
 }
 
 static int parse_type(tsx_parser *p, tsx_column_text *c) {
@@ -506,6 +506,11 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   if (tsx_parser_accept(p, "DEFAULT")) {
     if (c->fill.kind) return fail_duplicate(p, "DEFAULT");
     return parse_literal(p, &c->fill);
+  }
+  if (tsx_parser_accept(p, "DURATION")) {
+    if (c->duration) return fail_duplicate(p, "DURATION");
+    c->duration = true;
+    return TSR_OK;
   }
   if (tsx_parser_accept(p, "FILTERS")) {
     if (c->has_filters) return fail_duplicate(p, "FILTERS");

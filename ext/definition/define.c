@@ -460,6 +460,9 @@ static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   field->name = c->name;
   field->datatype = c->datatype;
   field->values_per_cell = c->values_per_cell;
+  field->duration = c->duration;
+  if (c->duration && (tsr_datatype_kind(c->datatype) != TSR_KIND_TIME || c->enumeration.given))
+    return tsx_parser_fail(p, TSR_ERROR, "DURATION is for TIME_HR to TIME_AS, without ENUM");
   if (!c->is_dimension) return set_attribute(p, c, field, schema);
   TSX_TRY(set_dimension(p, c, schema->dense, field));
   field->cell_size = field->values_per_cell == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);

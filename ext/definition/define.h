@@ -49,7 +49,7 @@ typedef struct tsx_column_text { /* one column definition */
   char *name;
   tsr_datatype datatype; /* with ENUM: datatype of the labels */
   uint32_t values_per_cell;
-  bool is_dimension, not_null, null, has_filters;
+  bool is_dimension, not_null, null, duration, has_filters;
   tsx_domain_text domain;
   tsx_literal fill;
   tsr_pipeline filters;

@@ -57,7 +57,7 @@ static const tsx_option_spec attach_specs[] = {
     [ATTACH_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
     [ATTACH_CACHE_MB] = TSX_SPEC_CACHE_MB,
     [ATTACH_THREADS] = TSX_SPEC_THREADS,
-    [ATTACH_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer")},
+    [ATTACH_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer", "duration")},
     [ATTACH_ENUMS] = {"enums", TSX_TAKES_WORD, 0, 0, TSX_WORDS("label", "code")},
     [ATTACH_UINT64] = {"uint64", TSX_TAKES_WORD, 0, 0, TSX_WORDS("text", "signed")}};
 

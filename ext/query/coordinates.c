@@ -486,7 +486,8 @@ static int axis_take_groups(tsx_query *query, tsx_axis *axis, tsr_query_run *run
 /* Lists the distinct coordinates of cells, by a GROUP BY in the engine. */
 static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   const tsx_column *shows = &query->table->columns[axis->column];
-  const tsr_node node = {.operation = TSR_OP_FIELD, .field = shows->field, .as_integer = true};
+  const tsr_node node = {
+      .operation = TSR_OP_FIELD, .field = shows->field, .as_integer = true, .nat_is_null = shows->nat_is_null};
   const tsr_query_key key = {.expression = {.nodes = &node, .count = 1}};
   tsr_ranges *dimensions =
       tsx_arena_take(&query->select.arena, query->table->schema->dimension_count * sizeof *dimensions);

@@ -264,6 +264,7 @@ static int lower_cells(lowering *l, const tsx_expr *tree, const tsx_column *show
   if (node < 0) return node;
   l->nodes[node].field = shows->field;
   l->nodes[node].as_integer = shows->datetimes_integer;
+  l->nodes[node].nat_is_null = shows->nat_is_null;
   return node;
 }
 

@@ -923,6 +923,47 @@ int tsx_query_table_keys(tsx_connection *connection, const char *schema, const c
   return code < 0 ? code : all ? (int)keys : 0;
 }
 
+/* Returns the part with this name, or NULL. */
+static const tsx_registered *find_part(const tsx_connection *connection, const char *name) {
+  const tsx_registered *part = connection->registry.tables;
+  while (part && (part->module != &part_module || strcmp(part->name, name) != 0)) part = part->next;
+  return part;
+}
+
+/* Returns the column of the table whose values an item shows: a key, a bare column, or min() or max() of one. */
+static const tsx_column *item_shows(const tsx_query *query, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  const bool end = tree->kind == TSX_EXPR_AGGREGATE && tree->count == 1 &&
+                   (!strcmp(tree->name, "min") || !strcmp(tree->name, "max"));
+  if (end) tree = tsx_expr_meaning(tree->operands[0]);
+  return tree->kind == TSX_EXPR_NAME ? &query->table->columns[tree->column] : NULL;
+}
+
+int tsx_query_table_times(tsx_connection *connection, const char *schema, const char *name, tsx_query_times *columns,
+                          uint32_t room, tsr_error *error) {
+  const tsx_registered *part = find_part(connection, name);
+  const tsx_query_table *table = part ? NULL : find_connected(connection, schema, name);
+  tsx_query query = {0};
+  tsx_table_kind kind = TSX_TABLE_QUERY;
+  if (!part && !table) return 0;
+  if (!part) TSX_TRY(tsx_table_kind_find(connection, schema, name, &kind, error));
+  if (kind != TSX_TABLE_QUERY) return 0; /* as above */
+  const int code = part ? tsx_query_compile(connection, "temp", part->text, &query, error)
+                        : tsx_query_compile(connection, table->schema_name, table->text, &query, error);
+  const uint32_t count = code < 0 ? 0 : query.select.item_count < room ? query.select.item_count : room;
+  for (uint32_t i = 0; i < count; i++) {
+    const tsx_column *shows = item_shows(&query, query.select.items[i].tree);
+    const tsr_kind of = shows ? tsr_datatype_kind(shows->description->datatype) : TSR_KIND_BYTES;
+    const bool one = shows && shows->form != TSX_LABEL && shows->description->values_per_cell == 1;
+    columns[i] = (tsx_query_times){.are = one && (of == TSR_KIND_DATETIME || of == TSR_KIND_TIME)};
+    if (!columns[i].are) continue;
+    columns[i].datatype = shows->description->datatype;
+    columns[i].duration = shows->nat_is_null;
+  }
+  tsx_query_release(&query);
+  return code < 0 ? code : (int)count;
+}
+
 tsx_run *tsx_query_scan_run(tsx_connection *connection, const char *schema, const char *name, const char **table) {
   const query_cursor *c = connection->tables.query_scan;
   if (!c || c->done || c->walks || c->by_rows || !tsx_run_is_cells(c->run)) return NULL;

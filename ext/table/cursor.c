@@ -521,7 +521,7 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
   const tsx_term *taken = &c->plan.access.terms[term];
   const tsx_column *column = &table->columns[taken->column];
   tsx_op op = taken->op;
-  tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
+  tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME || column->nat_is_null};
   if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
   if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
   if (op == TSX_ISNOT) { /* the negation of equality, if that is exact; else SQLite tests the term */
@@ -898,7 +898,8 @@ static int take_column(array_cursor *c, int column) {
   if (tsr_reader_column(c->reader, shows->field, &current->cells, &error) < 0) return cursor_fail(c, &error);
   c->fields[shows->field] = true;
   const tsr_column *cells = current->cells;
-  if (!cells->unwritten && !cells->validity && !cells->constant && tsx_form_is_number(shows->form))
+  if (!cells->unwritten && !cells->validity && !cells->constant && !shows->nat_is_null &&
+      tsx_form_is_number(shows->form))
     current->numbers = cells->values;
   return SQLITE_OK;
 }

@@ -313,6 +313,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   sqlite3_str_appendchar(out, 1, ' ');
   if (e) append_type(out, e->datatype, e->values_per_label);
   else append_type(out, f->datatype, f->values_per_cell);
+  if (f->duration) sqlite3_str_appendall(out, " DURATION");
   if (f->is_dimension) append_dimension(out, schema, i);
   else if (!f->nullable) sqlite3_str_appendall(out, " NOT NULL");
   if (!f->is_dimension) append_fill(out, f, e);

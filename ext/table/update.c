@@ -652,7 +652,10 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
 static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (schema->dense)
-    return tsx_fail(error, TSR_ERROR, "%s: cells of a dense array cannot be deleted; update them", u->table->name);
+    return tsx_fail(
+        error, TSR_ERROR,
+        "%s: cells of a dense array cannot be deleted: set them to NULL, or make the array with kind=sparse",
+        u->table->name);
   const tsr_column *columns = tsx_row_columns(u->row);
   TSX_TRY(keep_fields(u, row, schema->dimension_count, error));
   TSX_TRY(tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error));

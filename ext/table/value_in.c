@@ -495,6 +495,12 @@ static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *val
   return true;
 }
 
+/* Returns true if integers are raw values of a datetime or time, as the table shows them. */
+static bool takes_integers(const tsx_row *row, const tsr_field *field) {
+  const tsx_option_shows *shows = &row->table->options.shows;
+  return shows->datetimes_integer || tsx_shows_duration(field, shows);
+}
+
 int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert, tsr_error *error) {
   const int type = sqlite3_value_type(value);
   if (type == SQLITE_NULL) return tsx_row_set_null(row, field, insert, error);
@@ -503,7 +509,7 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
   bytes cell = {f->value, 0};
   int code = f->enumeration ? take_label(row, f, value, error)
                             : take_cell(f, shown_of(row, f->field->datatype), f->field->values_per_cell,
-                                        row->table->options.shows.datetimes_integer, value, &cell, error);
+                                        takes_integers(row, f->field), value, &cell, error);
   if (code < 0) {
     char place[200];
     sqlite3_snprintf(sizeof place, place, "%.90s.%.100s", row->table->name, f->name);

@@ -392,8 +392,8 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
     return;
   }
   if (is_null) {
-    /* Only IS is true for NULL, and of the remaining values only a float's NaN reads as NULL. */
-    bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
+    /* Only IS is true for NULL, and of the remaining values only NaN and a duration's NaT read as NULL. */
+    bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64 || column->nat_is_null;
     if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;
     return;
   }
@@ -442,12 +442,13 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
   case TSX_INT8:
   case TSX_INT16:
   case TSX_INT32:
-  case TSX_INT64:
   case TSX_UINT8:
   case TSX_UINT16:
   case TSX_UINT32:
   case TSX_UINT64:
   case TSX_UINT64_SIGNED: return true;
+  case TSX_INT64: /* NaT is NULL */
+    return !column->nat_is_null || op != TSX_IS || (value && sqlite3_value_type(value) != SQLITE_NULL);
   case TSX_DATETIME: return time_exact(column, value);
   case TSX_TEXT:
     if (utf16) return false;

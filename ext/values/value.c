@@ -28,6 +28,11 @@ static tsx_form number_form(tsr_datatype datatype) {
   }
 }
 
+bool tsx_shows_duration(const tsr_field *field, const tsx_option_shows *shows) {
+  if (tsr_datatype_kind(field->datatype) != TSR_KIND_TIME || shows->datetimes_integer) return false;
+  return shows->times == TSX_TIMES_INTEGER || (shows->times == TSX_TIMES_DECLARED && field->duration);
+}
+
 static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const tsx_option_shows *shows) {
   switch (tsr_datatype_kind(datatype)) {
   case TSR_KIND_TEXT:
@@ -66,7 +71,13 @@ static const char *declared_of(tsx_form form, bool past_signed) {
 
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column) {
+  tsx_option_shows durations = *shows;
   column->description = field;
+  column->nat_is_null = tsx_shows_duration(field, shows);
+  if (column->nat_is_null) {
+    durations.datetimes_integer = true;
+    shows = &durations;
+  }
   column->datetimes_integer = shows->datetimes_integer;
   column->uint64_signed = shows->uint64_signed;
   column->enumeration = enumeration;
@@ -202,6 +213,11 @@ static void result_label(sqlite3_context *context, const tsx_column *column, con
   result_form(context, column, column->label_form, enumeration->datatype, enumeration->data + o[0], o[1] - o[0]);
 }
 
+/* Returns true for the NaT of a column that shows durations as numbers. */
+static bool is_nat(const tsx_column *column, const uint8_t *p) {
+  return column->nat_is_null && column->form == TSX_INT64 && tsx_load_signed(p, 8) == INT64_MIN;
+}
+
 void tsx_column_result(sqlite3_context *context, const tsx_column *column, const tsr_column *cells, uint64_t index,
                        bool fill_unwritten) {
   if (cells->unwritten && !fill_unwritten) {
@@ -222,6 +238,7 @@ void tsx_column_result(sqlite3_context *context, const tsx_column *column, const
     p += i * size;
   }
   if (column->form == TSX_LABEL) result_label(context, column, p);
+  else if (is_nat(column, p)) sqlite3_result_null(context);
   else result_form(context, column, column->form, column->description->datatype, p, size);
 }
 
@@ -252,7 +269,7 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
   if ((cells->unwritten && !fill_unwritten) || (cells->validity && !cells->validity[i])) return true;
   if (cells->offsets) return false;
   const uint8_t *p = (const uint8_t *)cells->values + i * cells->cell_size;
-  if (column->form != TSX_LABEL) return value_reads_as_null(column->form, p);
+  if (column->form != TSX_LABEL) return is_nat(column, p) || value_reads_as_null(column->form, p);
   const tsr_enumeration *labels = column->enumeration;
   const tsr_datatype datatype = column->description->datatype;
   const uint64_t size = tsr_datatype_size(datatype);
@@ -269,7 +286,7 @@ static bool is_never_null(tsx_form form) {
 bool tsx_column_never_null(const tsx_column *column) {
   const tsr_field *field = column->description;
   if (!field->is_dimension && !column->has_every_cell) return false;
-  if (column->form == TSX_DATETIME) /* INT64_MIN is NaT, which is NULL */
+  if (column->form == TSX_DATETIME || (column->nat_is_null && column->form == TSX_INT64)) /* INT64_MIN is NaT: NULL */
     return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN;
   return column->form == TSX_LABEL ? column->has_every_label && is_never_null(column->label_form)
                                    : is_never_null(column->form);

@@ -43,7 +43,9 @@ typedef struct tsx_column {
   const char *declared; /* INTEGER, REAL, TEXT, BLOB; "": no affinity (UINT64 above the signed range) */
   const tsr_enumeration *enumeration; /* with TSX_LABEL, borrowed from the array; else NULL */
   tsx_form label_form; /* with TSX_LABEL: the form of the labels */
-  bool datetimes_integer, uint64_signed; /* the table's options */
+  bool datetimes_integer; /* the table's option; also of durations, which are integers of their unit */
+  bool nat_is_null; /* of durations, with the form of a number */
+  bool uint64_signed; /* the table's option */
   bool has_every_cell; /* of an attribute: by the schemas, every cell of the array has a value */
   bool has_every_label; /* with TSX_LABEL: when the table was connected, every cell had a code with a label */
   /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 above the signed range
@@ -58,6 +60,9 @@ typedef struct tsx_column {
  * is used. The caller sets `name` and `field`. */
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column);
+
+/* Returns true if a table shows the field as integers of its unit because it has durations. */
+bool tsx_shows_duration(const tsr_field *field, const tsx_option_shows *shows);
 
 /* Returns true if the column shows this field of another schema of the same array: name, datatype and values per cell
  * are the same, and both are dimensions or both attributes. */

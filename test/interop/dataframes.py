@@ -87,12 +87,12 @@ def pandas(db):
 
 
 def indexes(db):
-    """Each level of an index is kept, whether it has a name or not; a RangeIndex without a name only counts."""
+    """Each level of an index is kept, whether it has a name or not; a RangeIndex without a name only counts if it begins with 0."""
     pd = installed("pandas")
     if not pd:
         return
     days, pairs, value = pd.to_datetime(["2024-01-01", "2024-01-02"]), [("a", 1), ("b", 2)], pd.DataFrame({"v": [1, 2]})
-    cases = {"texts": (["é", "b"], ("index",)), "days": (days, ("index",)), "reals": ([0.5, 1.5], ("index",)), "years": ([1990, 1991], ("index",)), "categories": (pd.CategoricalIndex(["x", "y"]), ("index",)), "range": (pd.RangeIndex(5, 7), ("row",)),
+    cases = {"texts": (["é", "b"], ("index",)), "days": (days, ("index",)), "reals": ([0.5, 1.5], ("index",)), "years": ([1990, 1991], ("index",)), "categories": (pd.CategoricalIndex(["x", "y"]), ("index",)), "range": (pd.RangeIndex(5, 7), ("index",)), "counted": (pd.RangeIndex(2), ("row",)),
              "named range": (pd.RangeIndex(5, 7, name="i"), ("i",)), "pairs": (pd.MultiIndex.from_tuples(pairs), ("level_0", "level_1")), "half named": (pd.MultiIndex.from_tuples(pairs, names=["s", None]), ("s", "level_1"))}
     for name, (index, dims) in cases.items():
         frame = value.set_axis(index, axis=0)
@@ -167,7 +167,11 @@ def durations(db):
     for name in days:
         same((back[name].type, back[name].to_pylist()), (given[name].type, given[name].to_pylist()), name)
     same(back["t"].to_pylist()[1:3], [datetime.timedelta(seconds=1), None], "a time of day as a duration")
-    fails(Exception, "is not a time of day: take durations (datetimes: duration)", lambda: pa.table(array))
+    same(pa.table(array.select("k", *days)).to_pydict(), given.select(["k", *days]).to_pydict(), "durations without the option")
+    db.execute("CREATE VIRTUAL TABLE undeclared USING tessera(k INT32 DIMENSION, t TIME_SEC)")
+    db.execute("INSERT INTO undeclared VALUES(1, 90000)")
+    db.commit()
+    fails(Exception, "is not a time of day: take durations (datetimes: duration)", lambda: pa.table(tessera.open("db:undeclared", connection=db)))
     same(pa.table(array.select("k", "t"))["t"].to_pylist()[3], datetime.time(23, 59, 59), "a time of day")
     asked = pa.schema([("k", pa.int64()), ("us", pa.duration("us"))])
     same(pa.RecordBatchReader.from_stream(array.select("k", "us"), schema=asked).read_all()["us"].to_pylist(), given["us"].to_pylist(), "durations that are asked for")

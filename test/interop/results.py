@@ -353,7 +353,7 @@ def test_frames_keep_digits():
     """Beside gaps pandas makes FLOAT64 of integers, but not of those that it would round."""
     large = pd.DataFrame({"u": pd.array([2 ** 64 - 1, None], "UInt64"), "i": pd.array([-2 ** 53 - 1, None], "Int64"), "small": pd.array([5, None], "Int64")})
     found = tessera.create("digits", large, if_exists="replace").to_pandas()
-    same(({name: str(dtype) for name, dtype in found.dtypes.items() if name != "row"}, found["u"].tolist()[0], found["i"].tolist()[0], found["u"].isna().tolist()), ({"u": "UInt64", "i": "Int64", "small": "float64"}, 2 ** 64 - 1, -2 ** 53 - 1, [False, True]), "an Array")
+    same(({name: str(dtype) for name, dtype in found.dtypes.items() if name != "row"}, found["u"].tolist()[0], found["i"].tolist()[0], found["u"].isna().tolist()), ({"u": "UInt64", "i": "Int64", "small": "Int64"}, 2 ** 64 - 1, -2 ** 53 - 1, [False, True]), "an Array")
     days = tessera.create("midnights", pd.DataFrame({"t": pd.to_datetime(["2024-01-31", None, "1600-01-01"], format="%Y-%m-%d", errors="coerce")}), if_exists="replace").to_pandas()
     same((days["t"].dt.month.tolist()[0], days["t"].isna().tolist()[1]), (1.0, True), "midnights are days in the array, and instants of pandas")
     twice = tessera.sql("SELECT 9007199254740993 AS a, 1 AS a UNION ALL SELECT NULL, NULL").df()
@@ -380,9 +380,11 @@ def test_parameters_are_values():
     import decimal
     import uuid
     for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (np.longdouble(0.5), 0.5), (np.array(np.datetime64("2024-01-02")), "2024-01-02"), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
-                            (np.datetime64("2024-01-02"), "2024-01-02"), (datetime.timedelta(hours=1), "01:00:00"), (decimal.Decimal("1.5"), 1.5), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)):
+                            (np.datetime64("2024-01-02"), "2024-01-02"), (datetime.time(1), "01:00:00"), (decimal.Decimal("1.5"), 1.5), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)):
         same(tessera.sql("SELECT ?", [given]).fetchall(), [(expected,)], repr(given))
         same(tessera.sql("SELECT :a", {"a": given}).fetchall(), [(expected,)], repr(given))
+    for given in (datetime.timedelta(hours=1), pd.Timedelta("1h"), np.timedelta64(1, "h")):
+        fails(TypeError, "a parameter is the duration", lambda given=given: tessera.sql("SELECT ?", [given]))
     for given in (object(), [1, 2], {"a": 1}, {1}, pd.DataFrame({"a": [1]}), len, int):
         fails(TypeError, "a parameter is one value", lambda given=given: tessera.sql("SELECT ?", [given]))
         fails(TypeError, "a parameter is one value", lambda given=given: tessera.sql("SELECT :a", {"a": given}))

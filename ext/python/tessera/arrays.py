@@ -53,9 +53,14 @@ _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules;
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
 _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
+_LETTERS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m", "SEC": "s", "MS": "ms", "US": "us", "NS": "ns", "PS": "ps", "FS": "fs",
+            "AS": "as"}   # numpy's name of a unit
+_DURATION = "__tessera_duration."   # metadata: the TIME field of that name has durations, and not times of day
+DTYPES = "__tessera_pandas_dtypes"   # metadata: the nullable types of pandas that columns of a DataFrame had, as JSON
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
 LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
 _NUMBERS = re.compile("U?INT|FLOAT")   # datatypes of dimensions whose coordinates are numbers
+_OPERATORS = ("=", "==", "<", "<=", ">", ">=", "in", "is", "is not")   # of where()
 _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
@@ -297,6 +302,38 @@ def _nanoseconds(duration):
     return duration.value if hasattr(duration, "value") else duration // datetime.timedelta(microseconds=1) * 1000
 
 
+def _is_duration(value):
+    value = _scalar(value)
+    return type(value).__name__ in ("timedelta", "Timedelta", "timedelta64") and not is_missing(value)
+
+
+def _attoseconds(duration):
+    """Returns a duration of any length, exactly."""
+    duration = _scalar(duration)
+    if isinstance(duration, datetime.timedelta) and not hasattr(duration, "to_timedelta64"):
+        return duration // datetime.timedelta(microseconds=1) * _ATTOSECONDS["US"]
+    import numpy
+    duration = duration.to_timedelta64() if hasattr(duration, "to_timedelta64") else duration
+    letters, count = numpy.datetime_data(duration.dtype)
+    unit = next((name for name, letter in _LETTERS.items() if letter == letters), None)
+    if unit not in _ATTOSECONDS:
+        raise ValueError(f"{duration!r} has no length: give it a unit from weeks to attoseconds")
+    return int(duration.astype("i8")) * count * _ATTOSECONDS[unit]
+
+
+class _Between:
+    """A duration that lies between a number of units and the next one."""
+
+    def __init__(self, low):
+        self.low = low
+
+
+def _count_units(duration, kind):
+    """Returns a duration as a number of the unit of a datatype."""
+    whole, rest = divmod(_attoseconds(duration), _ATTOSECONDS[kind.rpartition("_")[2]])
+    return _Between(whole) if rest else whole
+
+
 def _units(duration, label, kind):
     """Returns a duration in the unit of a label's datatype; a number stays what it is."""
     duration = _scalar(duration)
@@ -438,7 +475,11 @@ class Stream:
     def df(self) -> Any:
         """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
         from .results import to_pandas
-        return to_pandas(self)
+        return to_pandas(self, dtypes=self._dtypes())
+
+    def _dtypes(self):
+        """The names of pandas' types that columns had in a DataFrame, and that Arrow does not know."""
+        return {}
 
     def pl(self) -> Any:
         """The rows as a DataFrame of polars."""
@@ -496,6 +537,14 @@ class Array(Stream):
     def connection(self):
         """The connection that was passed to open(), or else that of this thread."""
         return self._connection or _connect(self._state.get("database"))
+
+    def _dtypes(self):
+        found = self._about("value", "tessera_metadata", f"key = '{DTYPES}'")
+        try:
+            kept = json.loads(found[0][0]) if found else {}
+        except (TypeError, ValueError):   # anybody may set metadata
+            return {}
+        return {name: dtype for name, dtype in kept.items() if isinstance(dtype, str)} if isinstance(kept, dict) else {}
 
     def _rows(self, statement, *values):
         connection = self.connection
@@ -744,7 +793,10 @@ class Array(Stream):
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
-            given, value = value, _bounds(name, value)
+            self._expect("dimension or label", name, "dimension", "label")
+            units = self._in_units(name, value)
+            units = [one for one in units if not isinstance(one, _Between)] if isinstance(units, list) else [] if isinstance(units, _Between) else units
+            given, value = value, _bounds(name, units)
             if isinstance(value, list) and value and self._goes_down(name, *value):
                 falls = self._falls(name)
                 if not falls and not isinstance(given, slice):
@@ -870,8 +922,37 @@ class Array(Stream):
         """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several conditions must all hold. Enumerations
         compare by value.
         """
-        value = list(value) if operator == "in" else None if is_missing(value) else value
+        if operator not in _OPERATORS:
+            raise Mismatch(f"where({attribute!r}, {operator!r}, ...): expected one of {', '.join(_OPERATORS)}")
+        if operator == "in" and (isinstance(value, (str, bytes)) or not hasattr(value, "__iter__")):
+            raise Mismatch(f"where({attribute!r}, 'in', {value!r}): \"in\" needs a list of values")
+        self._expect("column", attribute, "attribute", "dimension", "label")
+        value = self._in_units(attribute, list(value) if operator == "in" else None if is_missing(value) else value)
+        if isinstance(value, _Between):   # two values of the column
+            operator, value = {"<": ("<=", value.low), ">=": (">", value.low), "=": ("in", []), "==": ("in", [])}.get(operator, (operator, value.low))
+        elif operator == "in":
+            value = [one for one in value if not isinstance(one, _Between)]
         return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
+
+    def _expect(self, what, name, *roles):
+        """Raises an error if the array has no field of this name. Of an array in a bucket it would be a request: there the first read tells."""
+        if "://" not in self.path and not self._about("1", "tessera_schema", f"name = {sql.text(name)}"):
+            raise Error(self._lacks(what, name, *roles))
+
+    def _durations(self):
+        """The names of the fields that have durations."""
+        return {key[len(_DURATION):] for key, in self._rows("SELECT key FROM tessera_metadata(?, ?) WHERE key GLOB '__tessera_duration.*'", self.path, self._key())}
+
+    def _in_units(self, name, value):
+        """Returns a value, or a list, tuple or slice of some, with durations as numbers of the column's unit, if the column has durations."""
+        parts = [value.start, value.stop] if isinstance(value, slice) else value if isinstance(value, (list, tuple)) else [value]
+        if not any(map(_is_duration, parts)) or name not in self._durations():
+            return value
+        kind = self._about("datatype", "tessera_schema", f"name = {sql.text(name)}")[0][0]
+        parts = [_count_units(part, kind) if _is_duration(part) else part for part in parts]
+        if isinstance(value, (slice, tuple)) and len(parts) == 2:   # the ends of a range
+            parts = [part if not isinstance(part, _Between) else part.low + (end == 0) for end, part in enumerate(parts)]
+        return slice(*parts, value.step) if isinstance(value, slice) else type(value)(parts) if isinstance(value, (list, tuple)) else parts[0]
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
         """Sorts rows by these dimensions; (name, "desc") sorts downward."""
@@ -1142,11 +1223,11 @@ class Array(Stream):
         """The number of cells of this part: the rows that its stream has."""
         return self._calculate("count(*)")
 
-    def _calculate(self, *expressions):
+    def _calculate(self, *expressions, besides="1"):
         from .results import as_table
         connection = self.connection
         with as_table(self, connection) as (table, condition), working(connection, self._connection is None, self.path, 1000):
-            text = sql.rows(connection, "SELECT tessera_sql(?)", (f"SELECT {', '.join(expressions)} FROM {table} WHERE {condition}",))[0][0]
+            text = sql.rows(connection, "SELECT tessera_sql(?)", (f"SELECT {', '.join(expressions)} FROM {table} WHERE {condition} AND {besides}",))[0][0]
             found = sql.rows(connection, text)[0]
         return found[0] if len(found) == 1 else found
 
@@ -1154,6 +1235,32 @@ class Array(Stream):
         attribute = self._only(attribute)
         if attribute not in (*self.attributes, *self.dims, *self.labels):
             raise KeyError(self._lacks("column", attribute, "attribute", "dimension", "label"))
+        kinds = self._about("datatype", "tessera_schema", f"name = {sql.text(attribute)} AND cell_val_num = 1")
+        kind = kinds[0][0] if kinds and self._options.get("datetimes") != "integer" and function != "count" else ""
+        if kind.startswith(("DATETIME_", "TIME_")):
+            return self._aggregate_times(function, attribute, kind, by)
+        return self._aggregate_plain(function, attribute, by)
+
+    def _aggregate_times(self, function, name, kind, by):
+        """The same for datetimes and times, of which SQL shows texts: computed with the numbers that the array has."""
+        from .times import refuse, shown, spread
+        duration = kind.startswith("TIME_")
+        numbers = self._with(datetimes="duration" if duration else "integer")
+        if by is not None:
+            if duration:
+                return numbers._aggregate_plain(function, name, by)._with_times({name: _LETTERS[kind[5:]]})
+            if function in ("min", "max"):
+                return self._aggregate_plain(function, name, by)
+        refuse(function, name, kind, by)
+        column, nat = sql.name(name), -2 ** 63
+        calculate = functools.partial(numbers._calculate, besides=f"{column} > {nat}")
+        low, high = calculate(f"min({column})", f"max({column})")
+        if low is None:
+            return None
+        found = low if function == "min" else high if function == "max" else spread(function, column, calculate, low)
+        return shown(found, kind, function, not duration or name not in self._durations())
+
+    def _aggregate_plain(self, function, attribute, by):
         attribute = sql.name(attribute)
         if by is None:
             return self._calculate(f"{function}({attribute})")
@@ -1343,6 +1450,24 @@ def rows(connection: Any, select: str, **options: Any) -> Stream:
     return _Rows(connection, select, options)
 
 
+def _types_of_changes(connection, words, name):
+    """The datatypes of columns of tessera_changes that show datetimes and times, of which rows have texts and integers."""
+    path, shown = f"db:{sql.name(*words)}", {column for column, in sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (sql.parts(name)[0],))}
+    try:
+        marked = {key[len(_DURATION):] for key, in sql.rows(connection, "SELECT key FROM tessera_metadata(?) WHERE key GLOB '__tessera_duration.*'", (path,))}
+        fields = sql.rows(connection, "SELECT name, role, datatype FROM tessera_schema(?) WHERE cell_val_num = 1 AND enumeration IS NULL", (path,))
+    except Exception as e:
+        if "commit first" not in str(e):
+            raise
+        return {}   # the table has rows that are not committed: the values decide
+    found = {}
+    for field, role, kind in fields:
+        if kind.startswith(("DATETIME_", "TIME_")):
+            of = f"{kind} DURATION" if field in marked else kind
+            found.update({column: of for column in ((f"old_{field}", f"new_{field}") if role == "attribute" else (field,)) if column in shown})
+    return found
+
+
 def changes(connection: Any, table: str, before: Any, after: Any = None, mode: str | None = None, *, columns: list[str] | None = None, where: str | None = None,
             **options: Any) -> Stream:
     """Returns what changed in a table between two times, as Arrow streams: pandas.DataFrame.from_arrow(tessera.changes(db, "weather", "2026-01-01")).
@@ -1362,4 +1487,5 @@ def changes(connection: Any, table: str, before: Any, after: Any = None, mode: s
         sql.rows(connection, f"DROP TABLE IF EXISTS temp.{name}")   # the table it was made for may be another by now
         sql.rows(connection, f"CREATE VIRTUAL TABLE temp.{name} USING tessera_changes({sql.name(*words)}{chosen})")
     times = [time if isinstance(time, (int, float, str, type(None))) else _millisecond(time) for time in (before, after)]
+    options["types"] = {**_types_of_changes(connection, words, name), **options.get("types", {})}
     return _Rows(connection, f"SELECT * FROM temp.{name}(?1, ?2, ?3){f' WHERE {where}' if where else ''}", options, (*times, mode))

@@ -143,7 +143,8 @@ def definition(place, lengths, types, labels, options):
         bare = dtype.itemsize == 1 or dtype.kind in "US"
         filters = options.get("filters", {}).get(name) or ("zstd(5)" if bare else "byteshuffle, zstd(5)")
         fill = f" DEFAULT {options['fills'][name]}" if name in options.get("fills", {}) else ""
-        parts.append(f"{sql.name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)}{'' if nullable else ' NOT NULL'}{fill} FILTERS({filters})")
+        kind = options.get("types", {}).get(name) or sql_type(name, dtype) + (" DURATION" if dtype.kind == "m" else "")
+        parts.append(f"{sql.name(name)} {kind}{'' if nullable else ' NOT NULL'}{fill} FILTERS({filters})")
     if any(nullable or dtype.kind in "US" for dtype, nullable in types.values()):
         parts.append("offsets_filters=(zstd(5)), validity_filters=(rle)")
     return ", ".join(parts)

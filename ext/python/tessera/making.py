@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
+from .arrays import _STREAM, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv", "to_anndata"]
@@ -27,7 +27,10 @@ def _create(connection, function, path, source, if_exists, options):
     try:
         result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
     except Error as e:
-        if e.code == 1 and if_exists == "fail" and exists(connection, array.path):   # SQLite has no code for it
+        there = exists(connection, array.path) if e.code == 1 and if_exists == "fail" else None   # SQLite has no code for it
+        if there == "an array":
+            raise Exists(f"{array.path}: there is an array already: if_exists='append' adds the rows to it, if_exists='replace' puts a new one in its place") from e
+        if there:
             raise Exists(*e.args) from e
         raise
     if options.get("explain"):
@@ -57,7 +60,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     data is one of these:
 
     - a DataFrame of pandas: the levels of its index become the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
-      RangeIndex without a name is ignored. A column of midnights becomes DATETIME_DAY, unless `types` sets another type
+      RangeIndex without a name that counts from 0 is ignored. A column of midnights becomes DATETIME_DAY, unless `types` sets another type
     - anything that exports Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
     - an ndarray, or a dict of ndarrays with the same shape: a dense array, with an attribute for each. `dimensions` names the axes. In a dict of
       ndarrays with one axis, these names may be those of columns, as in a DataFrame; a name that no column has is the axis
@@ -72,6 +75,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     """
     if connection is not None:
         _functions(connection)
+    if if_exists not in ("fail", "append", "replace"):
+        raise ValueError(f"if_exists={if_exists!r}: expected 'fail', 'append' or 'replace'")
     module, options = type(data).__module__.partition(".")[0], _listed_names(options)
     if isinstance(data, (str, os.PathLike)):
         from .files import create_file
@@ -101,9 +106,12 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     if module == "pandas" and not hasattr(data, "columns"):   # a Series
         data = data.to_frame(data.name if data.name is not None else "value")
     if module == "pandas" and hasattr(data, "columns"):
-        data, names = _without_index(data, options)
-        if names and not (if_exists == "append" and exists(connection, os.fspath(path))):
+        appends = if_exists == "append" and exists(connection, os.fspath(path))
+        numbered = "dimensions" in options or "row" in options.get("grow", ())
+        data, names = _without_index(data, options, "index" in Array(connection, os.fspath(path), state=secret(options)).dims if appends else not numbered)
+        if names and not appends:
             options.setdefault("dimensions", names)
+        options = _with_dtypes(data, options, if_exists, connection, path)
         for name, dtype in data.dtypes.items():
             if str(dtype).startswith("period"):   # pandas hands out bare numbers, counted in months or the like
                 raise TypeError(f"column {name!r} has periods: {name}.dt.to_timestamp() makes instants of them")
@@ -133,12 +141,21 @@ def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: 
     return read_anndata(path, connection or _connect(), measurement, layer)
 
 
-def _without_index(frame, options):
+def _with_dtypes(frame, options, if_exists, connection, path):
+    """Returns the options for a new array with metadata that keep the nullable types of pandas: Arrow has one type for those and for the others."""
+    from .results import NULLABLE
+    dtypes = {str(name): str(dtype) for name, dtype in frame.dtypes.items() if str(dtype) in NULLABLE}
+    if not dtypes or if_exists == "append" and exists(connection, os.fspath(path)):
+        return options
+    return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}}
+
+
+def _without_index(frame, options, kept=True):
     """Returns a DataFrame whose index has become columns, and the names of the levels that are dimensions if nobody says others. A level without a name is
     `index`, or `level_0` and so on, as reset_index() of pandas names it; if it has a column of its own instead, it is none of the dimensions. A RangeIndex
-    without a name says nothing: it only counts rows."""
+    without a name says nothing if it counts the rows from 0: then they are numbered anyway. kept: another one, of a slice, says which rows these were."""
     index = frame.index
-    if type(index).__name__ == "RangeIndex" and index.name is None:
+    if type(index).__name__ == "RangeIndex" and index.name is None and (not kept or not len(index) or index[0] == 0 and index[-1] == len(index) - 1):
         return frame, []
     unnamed = [f"level_{i}" if index.nlevels > 1 or "index" in frame.columns else "index" for i in range(index.nlevels)]
     kept, names = options.get("columns"), []

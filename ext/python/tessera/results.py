@@ -21,7 +21,7 @@ import weakref
 from typing import Any, Iterator
 
 from . import statements
-from .arrays import Array, Stream, _connect, _functions, _plain, _Rows, _users, is_missing, working
+from .arrays import Array, Stream, _connect, _functions, _is_duration, _plain, _Rows, _users, is_missing, working
 from .errors import Denied, Error, Unsupported, plain_errors
 from .structures import run_stream
 
@@ -77,7 +77,8 @@ def as_table(array, connection, name="array", limits=None):
     limits: memory_mb and threads of the table, in the place of the Array's."""
     times = [array._options.get("as_of", array._state.get("as_of")), array._options.get("since")]
     condition = " AND ".join(_conditions(array)) or "1"
-    if array.path.startswith("db:") and array._connection is connection:
+    datetimes = {"integer": "integer", "duration": "duration"}.get(array._options.get("datetimes"))   # a stream's timestamps are a table's texts
+    if array.path.startswith("db:") and array._connection is connection and not datetimes:
         given = ", ".join("NULL" if time is None else literal(time) for time in times)
         table = f"{statements.table(array.path[3:])}({given})"
         _check_columns(array, connection, table)
@@ -85,11 +86,12 @@ def as_table(array, connection, name="array", limits=None):
         return
     options = [statements.text(array.path)] + [f"{name}={literal(time)}" for name, time in zip(("as_of", "since"), times) if time is not None]
     given = {**array._options, **(limits or {})}
-    options += [f"{name}={literal(given[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in given]
+    options += [f"datetimes={datetimes}"] if datetimes else []
+    options += [f"{name}={literal(given[name])}" for name in ("enums", "unwritten", "memory_mb", "cache_mb", "threads") if name in given]
     options += [f"key_file={statements.text(array._state['key_file'])}"] if "key_file" in array._state else []
     if "key" in array._state:
         raise Unsupported(f"array {array.path} was opened with a key in memory: open it with key_file=, so that SQL can read it")
-    if array.path.startswith("db:"):
+    if array.path.startswith("db:") and array._connection is not connection:
         raise Unsupported(f"the Array {name} is {array.path} of another connection: say connection=, the one that it was opened with")
     table = statements.name("temp", _table_name(name))
     with plain_errors(array.path):
@@ -130,8 +132,8 @@ def _copied(name, value, connection):
     table = statements.name("temp", _table_name(name))
     if type(value).__name__ == "DataArray":
         value = value.to_dataset(name=value.name or "value")
-    elif type(value).__module__.startswith("pandas") and (type(value.index).__name__ != "RangeIndex" or value.index.name is not None):
-        value = value.reset_index()   # an index may have gaps and say things twice, which dimensions must not
+    elif type(value).__module__.startswith("pandas"):   # an index may have gaps and say things twice, which dimensions must not
+        value = value.reset_index(drop=type(value.index).__name__ == "RangeIndex" and value.index.name is None)
     made = create(f"db:{table}", value, connection=connection)
     try:
         yield table, made.attributes if isinstance(made, Array) and made.dims == ("row",) else None
@@ -157,6 +159,7 @@ class Result(Stream):
 
     def __init__(self, connection, own, text, params, columnar, limits=None):
         self._connection, self._own, self._text, self._params, self._columnar, self._arrow = connection, own, text, params, columnar, None
+        self._times = {}   # the columns that are durations, and numpy's names of their units
         self._limits = limits or {}   # memory_mb and threads of the parts that run over columns
         self._values = _in_order(text, params)   # as tessera_sql wants them, which writes them into the text
         self.columns = []
@@ -256,15 +259,38 @@ class Result(Stream):
             self._arrow = made
         return self._arrow._stream()
 
+    def _with_times(self, times):
+        """Says which columns have numbers that are durations, by numpy's names of their units. Rows in a loop have the numbers."""
+        self._times = {name: unit for name, unit in times.items() if unit not in ("ps", "fs", "as")}   # Arrow has no such units
+        return self
+
+    def arrow(self) -> Any:
+        table = super().arrow()
+        pyarrow = library("pyarrow")
+        for name, unit in self._times.items():
+            if pyarrow.types.is_duration(table.column(name).type):   # min and max show what the column has
+                continue
+            step, unit = {"h": (3600, "s"), "m": (60, "s")}.get(unit, (1, unit))
+            values = [None if value is None else round(value) * step for value in table.column(name).to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, pyarrow.array(values, pyarrow.duration(unit)))
+        return table
+
+    def pl(self) -> Any:
+        return library("polars").from_arrow(self.arrow()) if self._times else super().pl()
+
     def df(self) -> Any:
         """A DataFrame of pandas. Without pyarrow it is made from rows, which takes longer."""
         try:
-            return to_pandas(self)
+            return to_pandas(self.arrow() if self._times else self)
         except ModuleNotFoundError as e:
             if e.name != "pyarrow":
                 raise
+            import numpy
             import pandas
-            return pandas.DataFrame.from_records(self.fetchall(), columns=self.columns)
+            frame = pandas.DataFrame.from_records(self.fetchall(), columns=self.columns)
+            for name, unit in self._times.items():
+                frame[name] = numpy.array([None if value is None else round(value) for value in frame[name].tolist()], f"m8[{unit}]")
+            return frame
 
     def numpy(self, column: str | None = None) -> Any:
         """The values of a column as an ndarray. Without a name, those of the only column, or a dict of all."""
@@ -322,8 +348,12 @@ def library(name):
         raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
 
 
-def to_pandas(stream, gaps=False):
-    """A DataFrame of whatever has Arrow streams. gaps: integers and booleans with gaps are of pandas' nullable types, else only those that would be rounded."""
+NULLABLE = {*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Float32", "Float64", "boolean"}   # types of pandas, which say that a gap is possible
+
+
+def to_pandas(stream, gaps=False, dtypes=None):
+    """A DataFrame of whatever has Arrow streams. Booleans with gaps are of pandas' nullable type, and integers where a float would round them; with gaps,
+    all integers that have some. dtypes: the nullable types that columns have whether they have gaps or not."""
     import pandas
     pyarrow = library("pyarrow")   # for pandas, too
     schema, reader = None, pyarrow.RecordBatchReader.from_stream(stream)
@@ -337,8 +367,12 @@ def to_pandas(stream, gaps=False):
     types = {**types, pyarrow.bool_(): pandas.BooleanDtype()}
     for place, column in enumerate(table.columns):
         wide = column.type in (pyarrow.int64(), pyarrow.uint64()) and column.null_count and not frame.iloc[:, place].abs().max() < 2 ** 53
-        if wide or gaps and column.type in types and column.null_count:
+        kept = (dtypes or {}).get(table.column_names[place])
+        truths = column.type == pyarrow.bool_() and column.null_count   # else they were objects
+        if wide or truths or (gaps or kept in NULLABLE) and column.type in types and (column.null_count or kept):
             frame.isetitem(place, column.to_pandas(types_mapper=types.get))
+        elif kept in NULLABLE and pyarrow.types.is_floating(column.type):
+            frame.isetitem(place, column.to_pandas(types_mapper={pyarrow.float32(): pandas.Float32Dtype(), pyarrow.float64(): pandas.Float64Dtype()}.get))
         if column.type == pyarrow.date32():   # days were instants of pandas, which as dates have no .dt
             frame.isetitem(place, column.to_pandas(date_as_object=False))
     return frame
@@ -389,7 +423,7 @@ _TEXTS = (uuid.UUID, os.PathLike)   # whose str() is what they are
 
 
 def _value(value):
-    """Returns a parameter as SQLite takes it: dates as text, scalars of numpy as numbers, and NULL for what pandas has instead of None."""
+    """Returns a parameter as SQLite takes it: dates and times of day as text, scalars of numpy as numbers, and NULL for what pandas has instead of None."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, int) and not -2 ** 63 <= value < 2 ** 63:
@@ -398,6 +432,9 @@ def _value(value):
         return value
     if is_missing(value):
         return None
+    if _is_duration(value):   # a text would be greater than all of a column of durations, in silence
+        raise TypeError(f"a parameter is the duration {value}, and SQL has numbers of a column's unit for durations: give duration // pandas.Timedelta('1us') for "
+                        "one of microseconds, or datetime.time for a time of day")
     if isinstance(value, _TEXTS):
         return str(value)
     if isinstance(value, numbers.Number) and not isinstance(value, numbers.Complex) or isinstance(value, numbers.Rational) and not hasattr(value, "item"):

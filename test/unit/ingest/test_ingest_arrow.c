@@ -324,7 +324,7 @@ static void test_each_type_is_taken(void **state) {
   expect(&(given){.format = "tts", .length = 3, .buffer = short_times}, "tts: 0 1 86399");
   expect(&(given){.format = "ttm", .length = 3, .buffer = short_times}, "ttm: 0 1 86399");
   expect(&(given){.format = "ttu", .length = 3, .buffer = times}, "ttu: 0 1 86399");
-  expect(&(given){.format = "tDs", .length = 3, .buffer = times}, "tts: 0 1 86399");
+  expect(&(given){.format = "tDs", .length = 3, .buffer = times}, "tDs: 0 1 86399");
   expect(&of_lists, "+L: [1 2] null [3 4 5]");
   expect(&(given){.format = "+L",
                   .inner = "g",

@@ -1,0 +1,261 @@
+"""Durations are numbers, whatever their length: what pandas calls timedelta64 comes back as such, and SQL sums, compares and orders integers of its
+unit. Random values lie around 0 and around a day, and pandas and Python's integers are the oracle.
+
+usage: durations.py EXTENSION [WORD ...]
+"""
+import datetime
+import random
+import sqlite3
+import statistics
+import sys
+
+from package import fails, run, same
+
+try:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+except ImportError as e:
+    print(f"{e.name} is not installed")
+    sys.exit(77)
+try:
+    import polars as pl
+except ImportError:
+    pl = None
+
+SEED = 20240601
+OPERATORS = {"=": lambda a, b: a == b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}
+PER_DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
+
+
+def drawn(source, count, unit):
+    """Returns durations as integers of their unit, some None."""
+    day = PER_DAY[unit]
+    near = [0, 1, -1, day - 1, day, day + 1, -day, day // 2, 9 * day, -3 * day]
+    return [None if source.random() < 0.15 else source.choice(near) + (source.randrange(-day, day) if source.random() < 0.5 else 0) for _ in range(count)]
+
+
+def made(source, unit, count=60):
+    """Returns a frame with a key, a group, an instant and a duration, and the durations as integers."""
+    numbers = drawn(source, count, unit)
+    return pd.DataFrame({"k": range(count), "g": [source.choice("ab") for _ in range(count)],
+                         "t": pd.to_datetime([source.choice(["2024-06-01 05:00:00", "2024-06-02 00:00:00", "1960-01-01 23:59:59"]) for _ in range(count)]),
+                         "d": np.array(numbers, f"m8[{unit}]")}), numbers
+
+
+def is_there(numbers):
+    return [n for n in numbers if n is not None]
+
+
+def connected():
+    db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    tessera.load(db)
+    return db
+
+
+def places(unit):
+    """An array in a directory, and one in a database: the keyword arguments of create(), and how FROM names it."""
+    db = connected()
+    return (("durations_" + unit, None, f"'./durations_{unit}'"), (f"db:d_{unit}", db, f"d_{unit}"))
+
+
+def test_frames():
+    source = random.Random(SEED)
+    for unit in PER_DAY:
+        frame, numbers = made(source, unit)
+        for path, db, _ in places(unit):
+            array = tessera.create(path, frame, connection=db, dimensions=["k"])
+            table = pa.table(array)
+            same((table["d"].type, table["d"].cast(pa.int64()).to_pylist()), (pa.duration(unit), numbers), f"{path}: Arrow")
+            for back in (array.df(), array.to_pandas(), array.sel(k=list(range(60))).df()):
+                pd.testing.assert_series_equal(back["d"], frame["d"])
+            if hasattr(pd.DataFrame, "from_arrow"):
+                pd.testing.assert_series_equal(pd.DataFrame.from_arrow(array)["d"], frame["d"])
+            if pl:
+                found = array.pl()["d"]
+                same((found.dtype, found.cast(pl.Int64).to_list()), (pl.Duration("ms" if unit == "s" else unit), [n if n is None or unit != "s" else n * 1000 for n in numbers]), "polars")
+
+
+def test_sql():
+    """The rows of SQLite, and the same over columns: one storage class, sums, order, comparisons."""
+    source = random.Random(SEED + 1)
+    for unit in PER_DAY:
+        frame, numbers = made(source, unit)
+        known = is_there(numbers)
+        for path, db, name in places(unit):
+            array = tessera.create(path, frame, connection=db, dimensions=["k"])
+
+            def rows(text, *values, **options):
+                return tessera.sql(text.replace("FROM t", f"FROM {name}"), values, connection=db, **options).fetchall()
+            for columnar in ("never", "auto"):
+                if columnar == "never" and db is None:   # SQLite knows no path
+                    continue
+                same(rows("SELECT DISTINCT typeof(d) FROM t ORDER BY 1", columnar=columnar), [("integer",), ("null",)], "storage classes")
+                same(rows("SELECT count(d), sum(d), min(d), max(d), count(*) FROM t", columnar=columnar), [(len(known), sum(known), min(known), max(known), 60)], "aggregates")
+                same(rows("SELECT d FROM t WHERE d IS NOT NULL ORDER BY d", columnar=columnar), [(n,) for n in sorted(known)], "order")
+                same(rows("SELECT g, sum(d), max(d) FROM t GROUP BY g ORDER BY g", columnar=columnar),
+                     [(g, sum(of), max(of)) for g in "ab" for of in [is_there([n for n, h in zip(numbers, frame["g"]) if h == g])]], "groups")
+                for _ in range(6):
+                    limit = source.choice(known) + source.choice((-1, 0, 1))
+                    for operator, holds in OPERATORS.items():
+                        same(rows(f"SELECT k FROM t WHERE d {operator} ? ORDER BY k", limit, columnar=columnar), [(k,) for k, n in enumerate(numbers) if n is not None and holds(n, limit)], f"d {operator} {limit}")
+                        same(rows(f"SELECT count(*) FROM t WHERE d {operator} {limit}", columnar=columnar), [(sum(n is not None and holds(n, limit) for n in numbers),)], f"d {operator} {limit}, counted")
+                    same(rows("SELECT count(*) FROM t WHERE d IS NULL OR d <> ?", limit, columnar=columnar), [(sum(n is None or n != limit for n in numbers),)], "unequal")
+            back = tessera.sql(f"SELECT d, t, k FROM {name} ORDER BY k", connection=db).df()
+            pd.testing.assert_series_equal(back["d"], frame["d"])
+            pd.testing.assert_series_equal(back["t"].astype("M8[us]"), frame["t"].astype("M8[us]"))
+            grouped = tessera.sql(f"SELECT t, min(d) AS low, max(d) AS high, count(*) AS n FROM {name} GROUP BY t ORDER BY t", connection=db).df()
+            expected = frame.groupby("t")["d"].agg(["min", "max"]).reset_index()
+            same((grouped["t"].dtype.kind, grouped["low"].dtype.kind), ("M", "m"), "the types of groups")
+            same((grouped["t"].tolist(), grouped["low"].tolist(), grouped["high"].tolist()), (expected["t"].tolist(), expected["min"].tolist(), expected["max"].tolist()), "groups of instants")
+
+
+def test_methods():
+    source = random.Random(SEED + 2)
+    for unit in PER_DAY:
+        frame, numbers = made(source, unit)
+        known, values = is_there(numbers), frame["d"]
+        for path, db, _ in places(unit):
+            array = tessera.create(path, frame, connection=db, dimensions=["k"])
+            same((array["d"].sum(), array["d"].min(), array["d"].max(), array["d"].count()), (values.sum().to_timedelta64(), values.min().to_timedelta64(), values.max().to_timedelta64(), len(known)), "methods")
+            same(array["d"].mean(), np.timedelta64(round(statistics.mean(known)), unit), "mean")
+            same(array["d"].median(), np.timedelta64(round(statistics.median(known)), unit), "median")
+            assert abs(array["d"].std() - np.timedelta64(round(statistics.stdev(known)), unit)) <= np.timedelta64(max(1, PER_DAY[unit] // 10**12), unit), "std"
+            for function in ("sum", "min", "max"):
+                found, expected = getattr(array, function)("d", by="g").df(), getattr(frame.groupby("g")["d"], function)().reset_index()
+                pd.testing.assert_frame_equal(found.astype({"g": object}), expected.astype({"g": object}), check_dtype=False)
+                same(found["d"].dtype, expected["d"].dtype, f"{function} by group")
+            found = array.mean("d", by="g").df()["d"]
+            same(found.tolist(), [pd.Timedelta(np.timedelta64(round(statistics.mean(is_there([n for n, h in zip(numbers, frame["g"]) if h == g]))), unit)) for g in "ab"], "mean by group")
+            for _ in range(6):
+                limit = source.choice(known) + source.choice((-1, 0, 1))
+                for operator, holds in OPERATORS.items():
+                    chosen = [k for k, n in enumerate(numbers) if n is not None and holds(n, limit)]
+                    for given in (np.timedelta64(limit, unit), pd.Timedelta(np.timedelta64(limit, unit))):
+                        part = array.where("d", operator, given)
+                        same((pa.table(part)["k"].to_pylist(), len(part)), (chosen, len(chosen)), f"d {operator} {given}")
+            same(pa.table(array.where("d", "in", [np.timedelta64(known[0], unit), np.timedelta64(known[1], unit)]))["k"].to_pylist(), [k for k, n in enumerate(numbers) if n in known[:2]], "in")
+            if unit == "s":
+                same(pa.table(array.where("d", ">", np.timedelta64(known[0] * 1000 + 500, "ms")))["k"].to_pylist(), [k for k, n in enumerate(numbers) if n is not None and n > known[0]], "between two")
+
+
+def test_instants():
+    instants = pd.Series(pd.to_datetime(["2020-01-01", "2024-06-01 12:30:00.25", None, "1969-12-31 23:00"], format="ISO8601"))
+    for path, db in (("instants", None), ("db:instants", connected())):
+        array = tessera.create(path, pd.DataFrame({"k": range(4), "g": list("aabb"), "t": instants}), connection=db, dimensions=["k"])
+        unit = np.datetime_data(instants.dtype)[0]
+        numbers = sorted(instants.dropna().astype("i8").tolist())   # exactly: pandas' own mean goes through a float
+        same([np.datetime64(getattr(array["t"], name)()) for name in ("min", "max", "mean", "median")],
+             [np.datetime64(number, unit) for number in (numbers[0], numbers[-1], sum(numbers) // len(numbers), numbers[1])], "instants")
+        for name in ("sum", "std"):
+            fails(TypeError, f"instants have no {name}", lambda: getattr(array["t"], name)())
+        fails(TypeError, "datetimes='integer'", lambda: array.mean("t", by="g"))
+        same([np.datetime64(v) for _, v in array.max("t", by="g")], [instants[1].to_datetime64(), instants[3].to_datetime64()], "by group")
+        raw = tessera.open(path, connection=db, datetimes="integer").mean("t", by="g").fetchall()
+        same(raw[0][1], float(instants[:2].astype("i8").mean()), "as integers")
+    days = tessera.create("days", pd.DataFrame({"k": [1, 2], "t": pd.to_datetime(["2024-06-01", "2024-06-02"])}), dimensions=["k"])
+    same((days["t"].mean(), days["t"].max()), ("2024-06-01 12:00:00", "2024-06-02"), "days")
+
+
+def test_times_of_day():
+    """They stay texts in SQL, and the array does not take them for durations."""
+    clock = [datetime.time(5), None, datetime.time(23, 59, 59)]
+    array = tessera.create("clock", pa.table({"k": [1, 2, 3], "c": pa.array(clock, pa.time32("s"))}), dimensions=["k"])
+    same(tessera.sql("SELECT c FROM './clock' ORDER BY k").fetchall(), [("05:00:00",), (None,), ("23:59:59",)], "SQL")
+    same((pa.table(array)["c"].to_pylist(), array["c"].min(), array["c"].max(), array["c"].mean()), (clock, "05:00:00", "23:59:59", "14:30:00"), "times of day")   # rounded to the even second
+    same(pa.table(array.where("c", ">", datetime.timedelta(hours=6)))["k"].to_pylist(), [3], "a comparison")
+    same(array["c"].sum(), np.timedelta64(104399, "s"), "a sum")
+
+
+def test_blocks():
+    """NaT of an ndarray is a value of the array, and NULL of SQL."""
+    values = np.array([[90000, -1], ["NaT", 3600]], "m8[s]")
+    for path, db, name in (("blocks", None, "'./blocks'"), ("db:blocks", connected(), "blocks")):
+        array = tessera.create(path, {"d": values}, connection=db, dimensions=["y", "x"])
+        np.testing.assert_array_equal(array.numpy("d"), values)
+        same(tessera.sql(f"SELECT d FROM {name} ORDER BY y, x", connection=db).fetchall(), [(90000,), (-1,), (None,), (3600,)], "rows")
+        same(tessera.sql(f"SELECT sum(d), min(d), count(d) FROM {name}", connection=db).fetchall(), [(93599, -1, 3)], "over columns")
+        same(tessera.sql(f"SELECT count(*) FROM {name} WHERE d < 5", connection=db).fetchall(), [(1,)], "a comparison")
+        same(tessera.sql(f"SELECT count(*) FROM {name} WHERE d IS NULL", connection=db).fetchall(), [(1,)], "NULL")
+        same((array["d"].sum(), array["d"].min()), (np.timedelta64(93599, "s"), np.timedelta64(-1, "s")), "methods")
+
+
+def test_changes():
+    source, db = random.Random(SEED + 3), connected()
+    frame, numbers = made(source, "us")
+    tessera.create("db:c", frame, connection=db, dimensions=["k"], kind="sparse")
+    moment = db.execute("SELECT last_write FROM tessera_array('db:c')").fetchone()[0]
+    db.execute("UPDATE c SET d = d + 86400000000, t = '2024-01-01' WHERE d IS NOT NULL")
+    found = tessera.changes(db, "c", moment).df().sort_values("k")
+    same((found["old_d"].dtype, found["new_d"].dtype, found["new_t"].dtype.kind), (frame["d"].dtype, frame["d"].dtype, "M"), "the types")
+    same(((found["new_d"] - found["old_d"]).unique().tolist(), found["old_d"].tolist()), ([pd.Timedelta("1D")], frame["d"].dropna().tolist()), "the values")
+    mixed = connected()   # times that nobody declared
+    mixed.execute("CREATE VIRTUAL TABLE m USING tessera(k INT32 DIMENSION, d TIME_SEC)")
+    mixed.execute("INSERT INTO m VALUES(1, '05:00'), (2, 90000)")
+    moment = mixed.execute("SELECT last_write FROM tessera_array('db:m')").fetchone()[0]
+    mixed.execute("UPDATE m SET d = '06:00'")
+    same(tessera.changes(mixed, "m", moment).df().sort_values("k")["old_d"].tolist(), [pd.Timedelta("5h"), pd.Timedelta("25h")], "times that nobody declared")
+
+
+def test_declared():
+    """What SQL declares is the same, and statements and copies keep it."""
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE s USING tessera('declared', k INT32 DIMENSION, d TIME_MIN DURATION, c TIME_MIN)")
+    db.execute("INSERT INTO s VALUES(1, 1500, '05:06'), (2, '05:06', NULL), (3, -7, '00:00')")
+    same(db.execute("SELECT d, c FROM s ORDER BY k").fetchall(), [(1500, "05:06"), (306, None), (-7, "00:00")], "SQL")
+    assert "TIME_MIN DURATION" in db.execute("SELECT tessera_ddl('declared')").fetchone()[0]
+    db.execute("SELECT tessera_copy('declared', 'copied')").fetchall()
+    db.execute("SELECT tessera_create_as('chosen', 'SELECT k, d FROM s', '{\"dimensions\":[\"k\"]}')").fetchall()
+    for path in ("declared", "copied", "chosen"):
+        same(tessera.open(path).df()["d"].tolist(), [pd.Timedelta(minutes=m) for m in (1500, 306, -7)], path)
+    for words, expected in (("datetimes=iso", [1500, "05:06", -7]), ("datetimes=integer", [1500, 306, -7]), ("datetimes=duration", [1500, 306, -7])):
+        db.execute(f"CREATE VIRTUAL TABLE temp.other USING tessera('declared', {words})")
+        same([d for d, in db.execute("SELECT d FROM other ORDER BY k")], expected, words)
+        db.execute("DROP TABLE temp.other")
+    db.execute("SELECT tessera_add_attribute('declared', 'e TIME_SEC DURATION')").fetchall()
+    db.execute("CREATE VIRTUAL TABLE again USING tessera('declared')")
+    db.execute("UPDATE again SET e = 90061")
+    same(db.execute("SELECT sum(e), sum(c IS NULL) FROM again").fetchall(), [(270183, 1)], "an attribute that was added")
+    db.execute("SELECT tessera_drop_attribute('declared', 'e')").fetchall()
+    same(db.execute("SELECT count(*) FROM tessera_metadata('declared')").fetchone(), (1,), "and dropped")
+    fails(sqlite3.Error, "DURATION is for TIME_HR to TIME_AS", lambda: db.execute("CREATE VIRTUAL TABLE bad USING tessera(k INT32 DIMENSION, d INT64 DURATION)"))
+
+
+def test_appends():
+    """A duration of another unit is converted, whatever its length; one that lies between two units is refused."""
+    array = tessera.create("appended", pd.DataFrame({"k": [1], "d": np.array([90000], "m8[s]")}), dimensions=["k"], kind="sparse")
+    tessera.create("appended", pd.DataFrame({"k": [2, 3], "d": np.array([-90000000, 5000], "m8[ms]")}), if_exists="append")
+    same(tessera.open("appended").df()["d"].tolist(), [pd.Timedelta(seconds=s) for s in (90000, -90000, 5)], "appended")
+    fails(tessera.Error, "no whole number of TIME_SEC", lambda: tessera.create("appended", pd.DataFrame({"k": [4], "d": np.array([1], "m8[ms]")}), if_exists="append"))
+    same(len(array), 1, "the Array before")
+
+
+def test_nullable():
+    """pandas' nullable types come back whether they have gaps or not, and other types stay what they are."""
+    for gap in (None, 7):
+        frame = pd.DataFrame({"k": [1, 2], "i": pd.array([1, gap], "Int64"), "u": pd.array([1, gap], "UInt8"), "b": pd.array([True, gap and False], "boolean"), "f": pd.array([0.5, gap], "Float64"),
+                              "plain": [1, 2], "truth": [True, False]})
+        array = tessera.create("nullable", frame, dimensions=["k"], if_exists="replace")
+        for back in (array.to_pandas(), array.sel(k=(1, 2)).df()):
+            pd.testing.assert_frame_equal(back, frame)
+    mixed = tessera.create("truths", pa.table({"k": [1, 2], "b": [True, None]}), dimensions=["k"]).to_pandas()
+    same(str(mixed["b"].dtype), "boolean", "booleans with gaps are no objects")
+
+
+def test_given():
+    """What cannot be is an error when it is given, and the message says what there is."""
+    array = tessera.create("given", pd.DataFrame({"k": [1, 2], "v": [1.5, 2.5]}), dimensions=["k"])
+    fails(tessera.Error, "has no column 'w' (it has v as attribute; k as dimension)", lambda: array.where("w", "=", 1))
+    fails(tessera.Error, "has no dimension or label 'w'", lambda: array.sel(w=1))
+    fails(TypeError, "expected one of =, ==, <", lambda: array.where("v", "~", 1))
+    fails(TypeError, "needs a list of values", lambda: array.where("v", "in", 1))
+    fails(FileExistsError, "if_exists='append' adds the rows to it, if_exists='replace' puts a new one in its place", lambda: tessera.create("given", pd.DataFrame({"k": [1]}), dimensions=["k"]))
+    fails(ValueError, "expected 'fail', 'append' or 'replace'", lambda: tessera.create("given", pd.DataFrame({"k": [1]}), if_exists="overwrite"))
+    part = tessera.create("slice", pd.DataFrame({"v": range(10)})[4:7])
+    same((part.dims, pa.table(part).to_pydict()), (("index",), {"index": [4, 5, 6], "v": [4, 5, 6]}), "a slice keeps its index")
+    begun = tessera.create("begun", pd.DataFrame({"v": range(10)})[:4], grow=["row"])
+    same(pa.table(tessera.create("begun", pd.DataFrame({"v": range(10)})[4:], if_exists="append"))["row"].to_pylist(), list(range(10)), "rows that are numbered go on")
+    same(len(begun), 4, "the Array before")
+
+
+run(globals(), "durations are durations")
