@@ -894,6 +894,20 @@ def test_attributes_of_datasets():
     same((np.nan_to_num(back.v.values, nan=9).tolist(), back.s.dtype), ([9, 1, -128], np.dtype("f4")))
 
 
+def test_what_is_refused_of_a_dataset():
+    """What has no form in an array or in metadata is an error that names it, and nothing is left."""
+    plain = xr.Dataset({"v": ("x", [1.0, 2])})
+    for value in (None, {"a": 1}, [1, "a"], [[1], [1, 2]], np.ones((2, 2)), 1j, datetime.date(2001, 1, 1), 2**70, np.timedelta64(1, "s"), object()):
+        for given, owner in ((plain.assign_attrs(k=value), "the Dataset has the attribute 'k'"), (plain.assign(v=plain.v.assign_attrs(k=value)), "variable 'v' has the attribute 'k'")):
+            fails(TypeError, owner, lambda: tessera.create("refused", given))
+    for given, words in ((plain.rename(v=5), "rename({5: '5'})"), (plain.rename(x="__x"), "'__x' begins with '__'"), (plain.assign_attrs({3: 1}), "names of attributes are texts"),
+                         (plain.assign(o=("x", np.array([1, "a"], object))), "objects of int, str")):
+        fails((TypeError, ValueError), words, lambda: tessera.create("refused", given))
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    fails(ValueError, "variables 'v' and 'v.units'", lambda: tessera.create("db:refused", plain.assign({"v.units": plain.v}), connection=db))
+    assert not os.path.exists("refused") and not db.execute("SELECT 1 FROM sqlite_schema").fetchall()
+
+
 def test_without_cells():
     """A Dataset whose variables have a length of 0 comes back whole."""
     given = xr.Dataset({"a": (("t", "x"), np.zeros((0, 3))), "b": (("x",), np.arange(3)), "text": (("t",), np.array([], object)), "n": (("t", "q"), np.zeros((0, 4), "f4"))},
