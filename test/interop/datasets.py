@@ -170,6 +170,10 @@ def test_lists_of_coordinates():
     same([a.sel(y=[9, 1, 3]).sel(y=slice(1, 3), x=0).numpy("v").ravel().tolist(), a.sel(y=[3, 1]).sel(y=[1, 3, 1], x=0).numpy("v").ravel().tolist()], [[10, 30], [10, 30, 10]], "the order of the last list")
     same([len(part.partitions(2)), sum(pa.table(one).num_rows for one in part.partitions(2)), pa.table(part.sel(y=[5])).num_rows, pa.table(a.sel(y=[])).num_rows, a.sel(y=[], x=[1, 2]).numpy("v").shape], [2, 4, 0, 0, (0, 2)])
     same((pa.table(a.sel(y=[3, 99])).num_rows, pa.table(a.sel(lat=[-0.5, 7])).num_rows), (10, 10), "values that are not there")
+    alone = wanted.v.swap_dims(y="lat").drop_vars("y")
+    for given in ([-1.1, -4.9, -1.0], np.array([-3.3]), xr.DataArray([-9.0, 2.0], dims="q")):   # the nearest one of each
+        same(a.sel(lat=given, x=3, method="nearest").numpy("v").ravel().tolist(), alone.sel(lat=np.asarray(given), x=3, method="nearest").values.tolist(), f"{given}")
+    fails(KeyError, "no label lat is near -1.1", lambda: a.sel(lat=[-1.0, -1.1], method="nearest", tolerance=0.01))
     out = np.empty((4, 1))
     assert part.numpy("v", out=out) is out and out.ravel().tolist() == [10, 20, 30, 90]
     assert a.sel(y=[9, 1, 1, 2], x=0).numpy("v", out=out) is out and out.ravel().tolist() == [90, 10, 10, 20]
@@ -892,6 +896,20 @@ def test_attributes_of_datasets():
     tessera.create("packed_set", packed)
     back = xr.open_dataset("packed_set", engine="tessera")
     same((np.nan_to_num(back.v.values, nan=9).tolist(), back.s.dtype), ([9, 1, -128], np.dtype("f4")))
+
+
+def test_what_is_refused_of_a_dataset():
+    """What has no form in an array or in metadata is an error that names it, and nothing is left."""
+    plain = xr.Dataset({"v": ("x", [1.0, 2])})
+    for value in (None, {"a": 1}, [1, "a"], [[1], [1, 2]], np.ones((2, 2)), 1j, datetime.date(2001, 1, 1), 2**70, np.timedelta64(1, "s"), object()):
+        for given, owner in ((plain.assign_attrs(k=value), "the Dataset has the attribute 'k'"), (plain.assign(v=plain.v.assign_attrs(k=value)), "variable 'v' has the attribute 'k'")):
+            fails(TypeError, owner, lambda: tessera.create("refused", given))
+    for given, words in ((plain.rename(v=5), "rename({5: '5'})"), (plain.rename(x="__x"), "'__x' begins with '__'"), (plain.assign_attrs({3: 1}), "names of attributes are texts"),
+                         (plain.assign(o=("x", np.array([1, "a"], object))), "objects of int, str")):
+        fails((TypeError, ValueError), words, lambda: tessera.create("refused", given))
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    fails(ValueError, "variables 'v' and 'v.units'", lambda: tessera.create("db:refused", plain.assign({"v.units": plain.v}), connection=db))
+    assert not os.path.exists("refused") and not db.execute("SELECT 1 FROM sqlite_schema").fetchall()
 
 
 def test_without_cells():

@@ -790,7 +790,14 @@ class Array(Stream):
         tolerance are those of nearest().
         """
         if method is not None:
-            dims = self.nearest(method=method, tolerance=tolerance, **dims)
+            lists = {name: value for name, value in dims.items() if isinstance(value, list) or getattr(value, "ndim", 0)}
+            near = self.nearest(method=method, tolerance=tolerance, **{name: value for name, value in dims.items() if name not in lists})
+            for name, values in lists.items():
+                if getattr(values, "ndim", 1) != 1:
+                    raise TypeError(f"{name}: coordinates are a list with one axis, not {values.ndim}")
+                found = [self.nearest(method=method, tolerance=tolerance, **{name: value}) for value in values]
+                near[self.labels.get(name, name)] = [coordinate for one in found for coordinate in one.values()]
+            dims = near
         box = dict(self._box)
         for name, value in dims.items():
             self._expect("dimension or label", name, "dimension", "label")

@@ -19,13 +19,15 @@ from .errors import Constraint, Exists, Mismatch, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     last_label, take_place, typed_metadata, write_placed)
 
-__all__ = ["ATTRIBUTE", "DATASET", "SCALAR", "SCALARS", "create_dataset", "described_by"]
+__all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "SCALAR", "SCALARS", "create_dataset", "described_by", "variable_of"]
 
 ATTRIBUTE = "__tiledb_attr."
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
+COORDINATES = "__tessera_coordinates"   # of a group, or of an array with DATASET: which variables are coordinates, if CF cannot tell
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
 BEGUN = "__tessera_append"   # of a group, while an append goes on: where it begins and how long it is, along growing dimensions without labels
+_ENDINGS = ("_", ".data", ".index")   # of an attribute whose variable has the name of a dimension
 _MEANINGS = ("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "flag_values", "flag_masks", "flag_meanings")   # what tells what a number means
 _LOST = ("units", "flag_values", "flag_masks", "flag_meanings")   # of these, what a computation with xarray may lose
 _OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file", "grow"}
@@ -35,6 +37,23 @@ def described_by(name, metadata):
     """Returns what describes a variable."""
     prefix = f"{ATTRIBUTE}{name}."
     return {key[len(prefix):]: value for key, value in metadata.items() if key.startswith(prefix)}
+
+
+def attribute_of(name, dims):
+    """Returns what the attribute of a variable is called: no attribute has the name of a dimension, so it ends in `_` then. So does one whose name would be taken
+    for such a one."""
+    return f"{name}_" if _names_dimension(name, dims) else name
+
+
+def variable_of(attribute, dims):
+    """Returns the variable that an attribute is: its name lacks the ending by which TileDB-CF, or attribute_of(), tells it from a dimension."""
+    ending = next((ending for ending in _ENDINGS if attribute.endswith(ending)), "")
+    return attribute.removesuffix(ending) if ending and _names_dimension(attribute.removesuffix(ending), dims) else attribute
+
+
+def _names_dimension(name, dims):
+    """Whether a name is that of a dimension, perhaps with such endings."""
+    return name in dims or any(name.endswith(ending) and _names_dimension(name.removesuffix(ending), dims) for ending in _ENDINGS)
 
 
 def _labels(data, asked, grow):
@@ -69,7 +88,12 @@ def _labels(data, asked, grow):
 
 def _has_dates(variable):
     """Whether the values are dates of cftime, which are of other calendars than numpy's."""
-    return variable.dtype.kind == "O" and variable.size and type(variable.values.flat[0]).__module__.startswith("cftime")
+    return variable.dtype.kind == "O" and _first_date(variable) is not None
+
+
+def _first_date(variable):
+    first = next((value for value in variable.values.flat if value is not None and value == value), None)
+    return first if type(first).__module__.startswith("cftime") else None
 
 
 def _encoded(variable):
@@ -99,17 +123,58 @@ def _one(name, variable, labels, renamed, options):
     dims = variable.dims or (SCALAR,)
     block = _block(variable) if variable.dims else variable.values.reshape(1)
     lengths = {renamed.get(dim, dim): length for dim, length in zip(dims, variable.shape or (1,))}
-    attribute = f"{name}_" if name in lengths else name
+    attribute = attribute_of(name, lengths)
     made = {label: (renamed.get(dim, dim), values) for dim in dims for label, values in labels.get(dim, ()) if label not in (*lengths, attribute)}
     mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
     mine["extents"] = _extents(variable, lengths, options)
     mine["domains"] = {name: ends for name, ends in options.get("domains", {}).items() if name in lengths}
     mine["filters"] = {attribute: options["filters"][name]} if name in options.get("filters", {}) else {}
     mine["grow"] = [name for name in options.get("grow", ()) if name in lengths]
-    mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
+    mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items()}
     if not all(lengths.values()):
         mine["metadata"][LENGTHS] = list(lengths.values())
     return {attribute: block}, lengths, made, mine
+
+
+def _checked(data):
+    """Returns a Dataset as it is written. Fails if something of it would be lost, or come back as something else: names, indexes, attributes."""
+    several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
+    if several:
+        raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")
+    for name in (*data.variables, *data.dims):
+        if not isinstance(name, str):
+            raise TypeError(f"the name {name!r} is {type(name).__name__}, and names are texts: rename({{{name!r}: {str(name)!r}}})")
+        if name.startswith("__"):
+            raise ValueError(f"the name {name!r} begins with '__', as what the format keeps for itself does: rename it")
+    for owner, attrs in (("the Dataset", data.attrs), *((f"variable {name!r}", variable.attrs) for name, variable in data.variables.items())):
+        for key, value in attrs.items():
+            _check_attribute(owner, key, value)
+    data = data.copy(deep=False)
+    for variable in data.variables.values():   # what a file said of coordinates that have changed since
+        variable.encoding.pop("coordinates", None)
+    return data
+
+
+def _check_attribute(owner, key, value):
+    """Fails if an attribute has no form in metadata, which have texts, bytes, numbers, instants, and lists of texts or of numbers."""
+    if not isinstance(key, str) or not key:
+        raise TypeError(f"{owner} has an attribute {key!r}, and names of attributes are texts")
+    listed = value if isinstance(value, (list, tuple, numpy.ndarray)) else [value]
+    try:
+        values = numpy.asarray(value)
+    except ValueError:   # lists of several lengths
+        values = numpy.empty(0, object)
+    texts = values.dtype.kind in "UT" and all(isinstance(text, str) for text in (listed.ravel().tolist() if isinstance(listed, numpy.ndarray) else listed))
+    if values.ndim > 1 or not (texts or values.dtype.kind == "S" and not values.ndim or values.dtype.kind in "biufM" and values.dtype.itemsize <= 8):
+        raise TypeError(f"{owner} has the attribute {key!r}, a {type(value).__name__}, for which metadata have no form: make it a text, a number, or a list of texts or of numbers, or leave it out")
+
+
+def _split(data):
+    """Returns the variables of a Dataset and its attributes, which tell what coordinates are, as CF has it. It has no words for names with blanks: the others
+    are listed in COORDINATES then."""
+    if any(name.split() != [name] for name in data.coords) or any("coordinates" in variable.attrs for variable in (data, *data.variables.values())):
+        return dict(data.variables), {**data.attrs, COORDINATES: json.dumps(sorted(data.coords))}
+    return xarray.conventions.encode_dataset_coordinates(data)
 
 
 def create_dataset(path, data, connection, if_exists, options):
@@ -121,13 +186,11 @@ def create_dataset(path, data, connection, if_exists, options):
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
     check_names(data.variables)
     need_connection(connection, path)
+    data = _checked(data)
     for option in ("domains", "extents", "grow"):
         unknown = set(options.get(option, ())) - set(data.dims) - set(options["labels"].values() if isinstance(options.get("labels"), dict) else ())
         if unknown:
             raise KeyError(f"{option!r}: the Dataset has no dimension {', '.join(sorted(map(str, unknown)))}")
-    several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
-    if several:
-        raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
     there = exists(connection, path)
@@ -142,7 +205,7 @@ def create_dataset(path, data, connection, if_exists, options):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
     if there and if_exists == "fail":
         raise Exists(already(path, there, "append", "replace"))
-    variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
+    variables, attributes = _split(data)
     for name in map(str, variables):
         if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:
             raise ValueError(f"variable {name!r}: its array would have the directory {path}/{name}, which is not its own: rename it")
@@ -158,8 +221,7 @@ def create_dataset(path, data, connection, if_exists, options):
             make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
         group._rows("SELECT tessera_create_group(?)", place)   # last: in a bucket it makes a Dataset of the arrays
         for key, value in attributes.items():
-            if value is not None:
-                set_metadata(group, key, value)
+            set_metadata(group, key, value)
         for name, member in members.items():
             group._rows("SELECT tessera_add_member(?, ?, ?)", place, member, name)
         take_place(place, path, if_exists)
@@ -192,7 +254,7 @@ def _append(path, data, connection, options):
             begin = ends[coordinate][name][0]
             at[name] = [begin + place for place in _continued(path, coordinate, stored[coordinate], data[coordinate].values, coordinate in labels)]
             lasts[name], coordinates[name] = begin + len(stored[coordinate]) - 1, coordinate
-    variables, _ = xarray.conventions.encode_dataset_coordinates(data)
+    variables, _ = _split(data)
     places = _places(path, {name: data.sizes[dim] for dim, name in renamed.items() if name in grows and name not in at}, arrays, ends, group)
     parts = []
     for name, variable in ((str(name), variable) for name, variable in variables.items()):
@@ -272,7 +334,7 @@ def _as_stored(path, data, there):
             if since:
                 variable = _numbered(path, name, variable, dtype, described)
             elif _has_dates(variable):
-                raise Mismatch(f"{path}: {name!r} has dates of the calendar {variable.values.flat[0].calendar!r}, and in the group {dtype}")
+                raise Mismatch(f"{path}: {name!r} has dates of the calendar {_first_date(variable).calendar!r}, and in the group {dtype}")
         for key in _MEANINGS:
             _check_meaning(path, name, key, described.get(key), variable.attrs.get(key), key in _LOST and not since)
         if variable.dtype.kind in "mM" and dtype.kind == variable.dtype.kind and dtype != variable.dtype and variable.size:
@@ -288,7 +350,7 @@ def _as_stored(path, data, there):
 def _numbered(path, name, variable, dtype, described):
     """Returns dates as numbers of the units and the calendar that a group has."""
     units, calendar = described["units"], described.get("calendar", "standard")
-    own = getattr(variable.values.flat[0], "calendar", "proleptic_gregorian") if variable.size else calendar
+    own = _first_date(variable).calendar if _has_dates(variable) else "proleptic_gregorian"
     if own != calendar and not {own, calendar} <= {"standard", "gregorian", "proleptic_gregorian"}:
         raise Constraint(f"{path}: {name!r} has the calendar {own!r}, and in the group {calendar!r}: convert_calendar({calendar!r}) converts a Dataset")
     made = xarray.conventions.encode_cf_variable(xarray.Variable(variable.dims, variable.values, variable.attrs, {"units": units, "calendar": calendar}))
@@ -412,19 +474,19 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
     dims = next((variable.dims for variable in data.data_vars.values() if variable.dims), None)
     if dims is None:
         raise ValueError("the Dataset has no variable with a dimension")
-    variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
+    variables, attributes = _split(data)
     blocks, made, metadata = {}, {}, {**attributes, DATASET: 1}
     mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
     lengths = {renamed.get(dim, dim): data.sizes[dim] for dim in dims}
     filters = options.get("filters", {})
     mine["filters"] = {}
     for name, variable in variables.items():
-        name, variable = str(name), _encoded(variable)
+        name, variable, key = str(name), _encoded(variable), str(name)
         label = next((label for label in labels.get(variable.dims[0], ()) if label[0] == name), None) if variable.ndim == 1 else None
         if name in data.coords and label and set(variable.dims) <= set(dims):
             made[name] = renamed.get(variable.dims[0], variable.dims[0]), label[1]
         elif set(variable.dims) == set(dims):
-            attribute = f"{name}_" if name in lengths else name
+            attribute = key = attribute_of(name, lengths)
             blocks[attribute] = _block(variable.transpose(*dims))
             mine["filters"].update({attribute: filters[name]} if name in filters else {})
             if name in data.data_vars:
@@ -436,8 +498,11 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
             raise ValueError(_not_kept(name, variable, data))
         else:
             raise ValueError(f"a database takes a Dataset as one array, but {name!r} has other dimensions than {next(iter(data.data_vars))!r}")
-        metadata.update({f"{ATTRIBUTE}{name}.{key}": value for key, value in variable.attrs.items() if value is not None})
-    mine["metadata"] = {key: value for key, value in metadata.items() if value is not None}
+        metadata.update({f"{ATTRIBUTE}{key}.{named}": value for named, value in variable.attrs.items()})
+        several = next((other for other in variables if str(other).startswith(f"{key}.")), None)
+        if several is not None:
+            raise ValueError(f"variables {name!r} and {several!r}: in a database nothing would tell attributes of the one from those of the other: rename one")
+    mine["metadata"] = metadata if all(lengths.values()) else {**metadata, LENGTHS: list(lengths.values())}
     create_at(path, blocks, lengths, made, connection, if_exists, mine)
     array = Array(connection, path, state=secret(options))._now()
     return {str(name): array.select(str(name)) for name in data.data_vars}
@@ -449,7 +514,7 @@ def _append_in_database(path, data, connection, options):
     metadata, labels = typed_metadata(array), array.labels
     if DATASET not in metadata:
         raise Constraint(f"{path}: it was not made of a Dataset: append a DataFrame, or ndarrays")
-    attributes = {attribute[:-1] if attribute[-1:] == "_" and attribute[:-1] in array.dims else attribute: attribute for attribute in array.attributes}
+    attributes = {variable_of(attribute, array.dims): attribute for attribute in array.attributes}
     scalars = {key[len(SCALARS):]: value for key, value in metadata.items() if key.startswith(SCALARS)}
     _check_variables(path, {*attributes, *labels, *scalars}, data, "array")
     for name, there in scalars.items():
@@ -457,7 +522,7 @@ def _append_in_database(path, data, connection, options):
         given = (given if given.dtype.kind != "m" else xarray.conventions.encode_cf_variable(given)).values[()]
         if not _equal(numpy.asarray(there), numpy.asarray(given)):
             raise Constraint(f"{path}: coordinate {name!r} is {_shown(given)}, and in the array {_shown(there)}, for all of its cells: give it a dimension, or drop_vars({name!r}) before the first call")
-    there = {name: (_dtype_of(array, attributes.get(name, name)), described_by(name, metadata)) for name in (*attributes, *labels)}
+    there = {name: (_dtype_of(array, attributes.get(name, name)), described_by(attributes.get(name, name), metadata)) for name in (*attributes, *labels)}
     data = _as_stored(path, data, there)
     renamed, ends = _names_there(path, data, set(array.dims), labels), _ends(array)
     for dim, name in renamed.items():

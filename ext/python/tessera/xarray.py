@@ -7,6 +7,7 @@ Dataset.
 """
 from __future__ import annotations
 
+import json
 import os
 
 import numpy
@@ -16,7 +17,7 @@ from xarray.core import indexing
 
 from .arrays import LENGTHS, Array, open as open_array
 from .blocks import Block, Booleans, Labelled
-from .datasets import DATASET, SCALAR, SCALARS, described_by
+from .datasets import COORDINATES, DATASET, SCALAR, SCALARS, described_by, variable_of
 from .errors import Denied
 from .grids import POSITIONS, typed_metadata
 
@@ -58,9 +59,12 @@ class Entrypoint(BackendEntrypoint):
             arrays, attributes = {None: open_array(path, **given)}, {}
         except FileNotFoundError:
             arrays, attributes = _members(path, given, left_out)
-        dataset, indexed = _dataset(path, arrays, attributes, left_out, decode_enums)
+        dataset, indexed, metadata = _dataset(path, arrays, attributes, left_out, decode_enums)
         decode = {name: value for name, value in decode.items() if value is not None}
         dataset = xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
+        if COORDINATES in metadata:
+            known = set(json.loads(metadata[COORDINATES]))
+            dataset = dataset.set_coords(known & set(dataset.data_vars)).reset_coords(set(dataset.coords) - set(dataset.indexes) - known)
         for name in indexed:   # xarray decodes no coordinate that has an index already and is not named as its dimension
             dataset = dataset.set_xindex(name)
         return dataset
@@ -96,12 +100,9 @@ def _lies_below(path, directory):
     return os.path.normcase(path).startswith(os.path.join(os.path.normcase(directory), ""))
 
 
-def _variable_name(attribute, dims, member, alone):
-    """The name of a variable: that of its attribute, without the ending by which TileDB-CF tells attributes from dimensions."""
-    for ending in ("_", ".data", ".index"):
-        if attribute.endswith(ending) and attribute[:-len(ending)]:
-            attribute = attribute[:-len(ending)]
-    return attribute if attribute or not alone else (member or "value")
+def _variable_name(attribute, dims, member):
+    """The name of a variable: that of its attribute, or of the member whose attribute it is."""
+    return attribute if attribute and attribute == member else variable_of(attribute, dims) or member or "value"
 
 
 def _dataset(path, arrays, attributes, left_out, decode_enums):
@@ -110,7 +111,7 @@ def _dataset(path, arrays, attributes, left_out, decode_enums):
         if array.kind != "dense":
             raise ValueError(f"array {path} is sparse: take its rows as an Arrow stream, as pandas, polars and pyarrow do with tessera.open()")
         found = array.bounds
-        if not found and member is None:
+        if not found and member is None and LENGTHS not in array.metadata:
             raise ValueError(f"array {path} has no cells yet")
         if not found and LENGTHS in array.metadata:
             found = dict(zip(array.dims, ((0, length - 1) for length in numpy.atleast_1d(array.metadata[LENGTHS]).tolist())))
@@ -123,7 +124,7 @@ def _dataset(path, arrays, attributes, left_out, decode_enums):
     for member, array in arrays.items():
         known, metadata = array.attributes, typed_metadata(array)
         for attribute in known:
-            name = _variable_name(attribute, array.dims, member, len(known) == 1)
+            name = _variable_name(attribute, array.dims, member)
             name = name if name not in variables else f"{member}.{name}"
             if name in left_out or attribute in left_out:
                 continue
@@ -145,9 +146,10 @@ def _names(arrays):
         for label, dim in coordinates.items():
             labels.setdefault(label, (dim, array))
         if len(array.dims) == 1:
-            known = array.attributes
-            coordinates.update({_variable_name(attribute, array.dims, member, len(known) == 1): array.dims[0] for attribute in known})
-        renamed.update({dim: name for name, dim in coordinates.items() if dim == f"{name}{POSITIONS}" and name not in dims})
+            coordinates.update({_variable_name(attribute, array.dims, member): array.dims[0] for attribute in array.attributes})
+        renamed.update({dim: name for name, dim in coordinates.items() if dim == f"{name}{POSITIONS}"})
+    while any(name in dims and name not in renamed for name in renamed.values()):   # a dimension has that name, and keeps it
+        renamed = {dim: name for dim, name in renamed.items() if name not in dims or name in renamed}
     return renamed, {label: (renamed.get(dim, dim), array) for label, (dim, array) in labels.items()}
 
 
@@ -199,4 +201,4 @@ def _with_coordinates(dataset, labels, numbers, alone, left_out, metadata):
     for dim, coordinates in numbers.items():
         if dim in dataset.dims and dim not in dataset.variables and dim not in left_out and dim != SCALAR and (alone or len(coordinates) and coordinates[0] != 0):
             dataset = dataset.assign_coords({dim: coordinates})
-    return dataset, indexed
+    return dataset, indexed, metadata
