@@ -1,6 +1,6 @@
 """Each option and each kind of credentials of docs/reference/buckets.md, as the server sees them: headers, hosts, proxies, times.
 
-usage: options.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...]
+usage: options.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...]
 """
 import http.server
 import json
@@ -12,9 +12,9 @@ import sys
 import threading
 import time
 
-from buckets import NAME, fresh, load, raises, run, scope, stats
+from buckets import NAME, There, fresh, load, raises, run, scope, stats, there
 from fault_proxy import FaultProxy
-from servers import KEY_ID, SECRET
+from servers import ACCOUNT, ACCOUNT_KEY, KEY_ID, SECRET, TOKEN
 
 COLUMNS = "x INT32 DIMENSION(0, 9, 10), a INT32, b BLOB"
 
@@ -28,6 +28,31 @@ def sent(bucket, name, *statements, **options):
         db.execute(statement).fetchall()
     assert db.execute("SELECT x, a FROM t WHERE x = 1").fetchall() == [(1, 2)]
     return list(bucket.proxy.log)
+
+
+# Of each cloud: the options that go with a new object, their headers, and the requests that have them. Azure encrypts blocks as they come.
+CLOUDS = {"azure": {"storage_class": ("Cool", "x-ms-access-tier", ("PUT", "COMPLETE")),
+                    "encryption_scope": ("the-scope", "x-ms-encryption-scope", ("PUT", "PART", "COMPLETE"))},
+          "gcs": {"storage_class": ("NEARLINE", "x-goog-storage-class", ("PUT", "CREATE")),
+                  "kms_key_id": ("projects/p/the-key", "x-goog-encryption-kms-key-name", ("PUT", "CREATE"))}}
+
+
+def test_headers_of_clouds(bucket):
+    """What an object is to be goes with each request that makes one; who pays on Google goes with each request, and into its signature."""
+    large, wanted = "INSERT INTO t(x, b) VALUES (2, randomblob(12000000))", CLOUDS.get(There.scheme)
+    if not wanted:
+        return
+    log = sent(bucket, "headers", large, part_mb=5, **{option: value for option, (value, _, _) in wanted.items()})
+    assert {entry["kind"] for entry in log} >= {"PUT", "PART", "COMPLETE", "LIST", "GET"}, {entry["kind"] for entry in log}
+    for entry in log:
+        for value, header, makes in wanted.values():
+            assert entry["headers"].get(header) == (value if entry["kind"] in makes else None), (header, entry)
+    if There.scheme == "gcs":
+        for payer in ("who-pays", None):
+            for entry in sent(bucket, f"payer{bool(payer)}", user_project=payer):
+                assert entry["headers"].get("x-goog-user-project") == payer, entry
+                signed = re.search("SignedHeaders=([^,]*)", entry["headers"]["authorization"]).group(1).split(";")
+                assert ("x-goog-user-project" in signed) == bool(payer), signed
 
 
 def test_headers(bucket):
@@ -209,11 +234,22 @@ class Services(http.server.BaseHTTPRequestHandler):
     def answer(self, status, text):
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
+        self.send_header("Metadata-Flavor", "Google")
         self.end_headers()
         self.wfile.write(text.encode())
 
+    def hand_out(self, path):
+        """A token, to those who ask as Azure and Google want it."""
+        google = path.startswith("/computeMetadata/v1/instance/service-accounts/default/token")
+        good = {"google": self.headers.get("Metadata-Flavor") == "Google", "azure": self.headers.get("Metadata") == "true" or self.headers.get("X-IDENTITY-HEADER") == "the pass"}
+        if self.command == "GET" and not good["google" if google else "azure"]:
+            return self.answer(401, "")
+        return self.answer(200, json.dumps({"access_token": self.keys["token"], "expires_in": 3599, "token_type": "Bearer"}))
+
     def do_GET(self):
         Services.asked.append((self.path, self.headers.get("Authorization"), self.headers.get("X-aws-ec2-metadata-token")))
+        if "Metadata-Flavor" in self.headers or "Metadata" in self.headers or "X-IDENTITY-HEADER" in self.headers:
+            return self.hand_out(self.path)
         keys = {"AccessKeyId": self.keys["id"], "SecretAccessKey": self.keys["secret"], "Token": self.keys["token"], "Expiration": "2999-01-01T00:00:00Z", "Code": "Success"}
         if self.path == "/container":
             return self.answer(200 if self.headers.get("Authorization") == "the pass" else 401, json.dumps(keys))
@@ -228,7 +264,9 @@ class Services(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         Services.asked.append((self.path, body, None))
-        self.answer(200, "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
+        if self.path != "/":
+            return self.hand_out(self.path)
+        return self.answer(200, "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
                     f"<AccessKeyId>{self.keys['id']}</AccessKeyId><SecretAccessKey>{self.keys['secret']}</SecretAccessKey><SessionToken>{self.keys['token']}</SessionToken>"
                     "<Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")
 
@@ -242,6 +280,103 @@ db = sqlite3.connect(":memory:", isolation_level=None); db.enable_load_extension
 db.execute("SELECT tessera_configure(?, ?)", (sys.argv[2].rsplit("/", 1)[0], sys.argv[3])).fetchall()
 print(db.execute("SELECT cells FROM tessera_array(?)", (sys.argv[2],)).fetchall())
 """
+
+
+def reads(bucket, name, options, environment):
+    """Reads an array in a process with this environment. Returns what it said, and the headers of its requests."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "IDENTITY_"))}
+    bucket.proxy.clear()
+    done = subprocess.run([sys.executable, "-c", READER, os.path.splitext(bucket.library)[0], there(f"s3://{NAME}/{name}"), json.dumps(options)],
+                          env={**clean, **environment}, capture_output=True, text=True, timeout=60, check=False)
+    said = done.stdout + done.stderr
+    assert not any(secret in said for secret in (SECRET, ACCOUNT_KEY, TOKEN)), said
+    return said, [entry["headers"] for entry in bucket.proxy.log], [entry["query"] for entry in bucket.proxy.log]
+
+
+class Asked:
+    """The services of a machine in a cloud, while a test asks them for tokens."""
+
+    def __enter__(self):
+        Services.keys, Services.asked[:] = {"token": TOKEN}, []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Services)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"127.0.0.1:{self.server.server_address[1]}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def paths_asked():
+    """The paths of the requests to the services, without their queries; there are none then."""
+    paths = [path.partition("?")[0] for path, _, _ in Services.asked]
+    Services.asked.clear()
+    return paths
+
+
+def test_credentials_of_azure(bucket):
+    """Each provider for Azure: keys and signatures as Azurite checks them, tokens as it sees them, since it takes none without TLS."""
+    if There.scheme != "azure":
+        return
+    from azure_client import shared_access_signature
+    sent(bucket, "credentials")
+    endpoint = {"endpoint": f"http://127.0.0.1:{bucket.proxy.port}/{ACCOUNT}", "retries": 0}
+    key, sas = {"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_KEY": ACCOUNT_KEY}, shared_access_signature(ACCOUNT, ACCOUNT_KEY, NAME)
+    connection = f"DefaultEndpointsProtocol=https;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};EndpointSuffix=core.windows.net"
+    for environment, form in ((key, "SharedKey "), ({"AZURE_STORAGE_CONNECTION_STRING": connection}, "SharedKey "),
+                              ({"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_SAS_TOKEN": sas}, None)):
+        for provider in ("env", "auto"):
+            said, headers, queries = reads(bucket, "credentials", {"provider": provider, **endpoint}, environment)
+            assert "[(1,)]" in said and headers, (environment.keys(), said)
+            assert all(each.get("authorization", "").startswith(form or "") and ("authorization" in each) == bool(form) for each in headers), headers
+            assert all(("sig=" in query) == (form is None) for query in queries), queries
+    said, headers, _ = reads(bucket, "credentials", {"provider": "env", **endpoint}, {})
+    assert "AZURE_STORAGE_ACCOUNT is not set" in said and "AZURE_TENANT_ID" in said and not headers, said
+    said, headers, _ = reads(bucket, "credentials", {"provider": "anonymous", **endpoint}, key)
+    assert "refused" in said and headers and not any("authorization" in each for each in headers), said
+    federated = os.path.join(fresh(os.path.join(bucket.folder, "credentials")), "federated")
+    with open(federated, "w", encoding="utf-8") as file:
+        file.write("the federated token\n")
+    with Asked() as services:
+        client = {"AZURE_TENANT_ID": "the-tenant", "AZURE_CLIENT_ID": "the-client", "AZURE_AUTHORITY_HOST": f"http://{services}/"}
+        for environment, path in (({**client, "AZURE_CLIENT_SECRET": "s"}, "/the-tenant/oauth2/v2.0/token"),
+                                  ({**client, "AZURE_FEDERATED_TOKEN_FILE": federated}, "/the-tenant/oauth2/v2.0/token"),
+                                  ({"IDENTITY_ENDPOINT": f"http://{services}/identity", "IDENTITY_HEADER": "the pass"}, "/identity"),
+                                  ({"AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{services}"}, "/metadata/identity/oauth2/token")):
+            said, headers, _ = reads(bucket, "credentials", {"provider": "auto", **endpoint}, environment)
+            assert headers and all(each["authorization"] == f"Bearer {TOKEN}" for each in headers), (said, headers)
+            asked = paths_asked()
+            assert set(asked) == {path}, (asked, said)
+
+
+def test_credentials_of_google(bucket):
+    """Each provider for Google. The gate takes HMAC keys and one token, and nothing else."""
+    if There.scheme != "gcs":
+        return
+    sent(bucket, "credentials")
+    folder, endpoint = fresh(os.path.join(bucket.folder, "credentials")), {"endpoint": f"http://127.0.0.1:{bucket.proxy.port}", "retries": 0}
+    key = subprocess.run(["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"], capture_output=True, text=True, check=True).stdout
+    with Asked() as services:
+        account = {"type": "service_account", "client_email": "a@b", "private_key_id": "k", "private_key": key, "token_uri": f"http://{services}/token"}
+        user = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r", "token_uri": f"http://{services}/token"}
+        for name, credentials in (("account", account), ("application_default_credentials", user)):
+            with open(f"{folder}/{name}.json", "w", encoding="utf-8") as file:
+                json.dump(credentials, file)
+        file = {"GOOGLE_APPLICATION_CREDENTIALS": f"{folder}/account.json"}
+        metadata = {"GCE_METADATA_HOST": services, "NO_GCE_CHECK": "false", "HOME": "/nowhere"}
+        for options, environment, path in (({"provider": "env"}, file, "/token"), ({"provider": "auto"}, file, "/token"),
+                                           ({"provider": "profile"}, {"CLOUDSDK_CONFIG": folder}, "/token"), ({"provider": "auto"}, {"CLOUDSDK_CONFIG": folder}, "/token"),
+                                           ({"service_account_file": f"{folder}/account.json"}, {}, "/token"), ({"service_account": json.dumps(account)}, {}, "/token"),
+                                           ({"provider": "auto"}, metadata, "/computeMetadata/v1/instance/service-accounts/default/token")):
+            said, headers, _ = reads(bucket, "credentials", {**options, **endpoint}, environment)
+            assert "[(1,)]" in said and headers and all(each["authorization"] == f"Bearer {TOKEN}" for each in headers), (options.keys(), said)
+            asked = paths_asked()
+            assert asked == [path], (asked, said)
+        for options, environment, words in (({"provider": "env"}, {}, "GOOGLE_APPLICATION_CREDENTIALS is not set"), ({"provider": "profile"}, {"CLOUDSDK_CONFIG": "/nowhere"}, "no file"),
+                                            ({"token": "another"}, {}, "the keys have expired"), ({"provider": "anonymous"}, {}, "refused")):
+            said, headers, _ = reads(bucket, "credentials", {**options, **endpoint}, environment)
+            assert words in said, (options, said)
+        assert not paths_asked()
 
 
 def make_public(bucket):
@@ -310,7 +445,8 @@ def test_credentials(bucket):
     server.server_close()
 
 
-TESTS = (test_headers, test_hosts, test_proxy, test_numbers, test_credentials)
+S3_ALONE = (test_headers, test_hosts, test_credentials)
+TESTS = S3_ALONE + (test_headers_of_clouds, test_proxy, test_numbers, test_credentials_of_azure, test_credentials_of_google)
 
 if __name__ == "__main__":
-    sys.exit(run(TESTS, "options"))
+    sys.exit(run(TESTS, "options", S3_ALONE))

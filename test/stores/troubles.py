@@ -1,7 +1,7 @@
 """Each kind of fault of the proxy meets each operation on an array in a bucket: the operation succeeds, or fails with a clear error; nothing is lost,
 and the operation can be done again.
 
-usage: troubles.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...] [--every N]      # a sample: every Nth pair
+usage: troubles.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N]      # a sample: every Nth pair
 """
 import sqlite3
 import sys
