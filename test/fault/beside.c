@@ -170,7 +170,7 @@ static void sync_cut(bool empty, bool first) {
     calls = kept;
     at = past;
   }
-  if (!arrays) exit(2);
+  if (!arrays && step == 1) exit(2); /* a sample may leave out the last calls, after which the copy is an array */
 }
 
 int main(void) {
