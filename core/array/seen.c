@@ -23,7 +23,7 @@
  * What a token cannot tell is an error: commits that are gone though no merge explains it, and purged cells whose
  * deletion the reader has not seen.
  *
- * Sections: digests; text; making and reading tokens; what is gone; what is new.
+ * Sections: digests; text; making and reading tokens; what is gone; what is new; what was published late; both.
  */
 #include "array/array.h"
 
@@ -381,16 +381,16 @@ static void mark_old(const seen_search *s) {
 #define STEM_DIGITS 24 /* all fragments of one merge share these digits of their UUIDs (maintain/replace.c) */
 #define FIRST       "00000000" /* the last digits of the first of them, if tessera has made them */
 
-/* Returns true if tessera has made the merged fragment: the first one of its merge is listed. */
-static bool is_ours(const tsr_array *array, const tsr_name *merged) {
-  const tsr_commit_list *fragments = &array->log.listing->fragments;
-  for (uint64_t i = 0; i < fragments->count && fragments->items[i].parsed.start <= merged->start; i++) {
-    const tsr_name *name = &fragments->items[i].parsed;
-    if (name->start == merged->start && name->end == merged->end &&
-        strncmp(name->uuid, merged->uuid, STEM_DIGITS) == 0 && strcmp(name->uuid + STEM_DIGITS, FIRST) == 0)
-      return true;
-  }
-  return false;
+static bool is_same_merge(const tsr_name *a, const tsr_name *b) {
+  return a->start == b->start && a->end == b->end && strncmp(a->uuid, b->uuid, STEM_DIGITS) == 0;
+}
+
+/* Returns true if tessera has made the merged fragment with number `i`: the first one of its merge is listed. The
+ * fragments of a merge lie together in a list, in the order of their digits. `before`: the same of the one before. */
+static bool is_ours(const tsr_commit_list *fragments, uint64_t i, bool before) {
+  const tsr_name *name = &fragments->items[i].parsed;
+  if (i > 0 && is_same_merge(&fragments->items[i - 1].parsed, name)) return before;
+  return strlen(name->uuid) >= STEM_DIGITS && strcmp(name->uuid + STEM_DIGITS, FIRST) == 0;
 }
 
 static bool has_vacuum_file(const tsr_array *array, const tsr_committed *merged) {
@@ -427,12 +427,14 @@ static int sources_known(const seen_search *s, const tsr_committed *merged, bool
  * missing, because a vacuum was cut off. */
 static int judge_merges(const seen_search *s, bool gone) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
+  bool ours = false;
   for (uint64_t i = 0; i < fragments->count; i++) {
     const tsr_committed *item = &fragments->items[i];
     bool known = false;
+    ours = is_ours(fragments, i, ours);
     if (!s->fresh->fragments[i] || !(item->parsed.start < item->parsed.end || has_vacuum_file(s->array, item)))
       continue;
-    if (s->dense && !is_ours(s->array, &item->parsed)) continue;
+    if (s->dense && !ours) continue;
     if (!gone) TSR_TRY(tsr__sources_kept(s->array, item, NULL, &known, s->error));
     if (!known) TSR_TRY(sources_known(s, item, &known));
     if (known) s->fresh->fragments[i] = 0;
@@ -479,49 +481,141 @@ static int find_unseen(seen_search *s, bool gone) {
   return rc;
 }
 
-static bool is_same_merge(const tsr_name *a, const tsr_name *b) {
-  return a->start == b->start && a->end == b->end && strncmp(a->uuid, b->uuid, STEM_DIGITS) == 0;
-}
-
-/* Returns true if a fragment was merged into `merged`, perhaps through other merges. */
-static bool is_source(const tsr_map *covered, const char *name, const tsr_name *merged) {
-  tsr_name into;
-  for (uint64_t i = 0; i < covered->count && (name = tsr__map_get(covered, name)); i++)
-    if (tsr__name_parse(name, strlen(name), &into) && is_same_merge(&into, merged)) return true;
-  return false;
-}
-
 static bool is_across(const tsr_name *merged, uint64_t since) { return merged->start < since && merged->end >= since; }
 
-/* Marks what was published in the time range of a merge across the time, but after the merge. It lies above the merged
- * cells and below those of later sources, so cells of its own may come into view with the merge. */
+/* ---- What was published late ------------------------------------------------------------------------------------- */
+
+/* A dense array: what was published in the time range of a merge across the time, but after the merge, lies above the
+ * merged cells and below those of later sources. So cells of its own may come into view with the merge.
+ *
+ * A fragment was published late if such a merge spans it and has not merged it, directly or through other merges. It is
+ * late if more merges across the time span it than have merged it: whatever has merged it spans it, too (tsr__covered).
+ * So both are counted, and no fragment is compared with all merges: there may be as many of these as commits, each over
+ * the one before. */
+typedef struct late_search {
+  const seen_search *s;
+  uint64_t since;
+  tsr_map covered; /* name of a fragment -> name of the one into which it was merged */
+  tsr_map across; /* name of a fragment of a merge across the time -> number of the merge + 1 */
+  tsr_map above; /* name -> how many of these merges have merged it, + 1 */
+  tsr_buffer path; /* const char *: names whose number is being counted */
+  uint64_t *ends, *sums; /* of the merges: their ends, ascending; how many begin early enough, as a Fenwick tree */
+  uint64_t merges;
+} late_search;
+
+static int compare_ends(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Numbers the merges across the time. */
+static int number_merges(late_search *l) {
+  const tsr_commit_list *fragments = &l->s->array->log.listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    const tsr_name *name = &fragments->items[i].parsed;
+    if (!is_across(name, l->since)) continue;
+    if (i == 0 || !is_same_merge(&fragments->items[i - 1].parsed, name)) l->ends[l->merges++] = name->end;
+    TSR_TRY(tsr__map_put(&l->across, fragments->items[i].name, (void *)(uintptr_t)l->merges, l->s->error));
+  }
+  if (l->merges) qsort(l->ends, l->merges, sizeof *l->ends, compare_ends);
+  return TSR_OK;
+}
+
+/* Returns how many merges end before `time`. */
+static uint64_t ends_before(const late_search *l, uint64_t time) {
+  uint64_t low = 0, high = l->merges;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (l->ends[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void begin_merge(const late_search *l, uint64_t end) {
+  for (uint64_t at = ends_before(l, end) + 1; at <= l->merges; at += at & (0 - at)) l->sums[at]++;
+}
+
+/* Returns how many merges that have begun, of which there are `begun`, end at `time` or later. */
+static uint64_t count_spanning(const late_search *l, uint64_t begun, uint64_t time) {
+  for (uint64_t at = ends_before(l, time); at > 0; at -= at & (0 - at)) begun -= l->sums[at];
+  return begun;
+}
+
+/* Counts the merges across the time that have merged a fragment, directly or through others. Each name is counted once;
+ * one that vacuum files lead back to itself ends there. */
+static int count_above(late_search *l, const char *name, uint64_t *count) {
+  const void *known = NULL;
+  l->path.size = 0;
+  for (; name && !(known = tsr__map_get(&l->above, name)); name = tsr__map_get(&l->covered, name)) {
+    TSR_TRY(tsr__map_put(&l->above, name, (void *)(uintptr_t)1, l->s->error));
+    TSR_TRY(tsr__buffer_append(&l->path, &name, sizeof name, l->s->error));
+  }
+  const char *const *path = (const char *const *)(const void *)l->path.data;
+  *count = name ? (uint64_t)(uintptr_t)known - 1 : 0;
+  for (uint64_t i = l->path.size / sizeof *path; i-- > 0; name = path[i]) {
+    const void *merge = name ? tsr__map_get(&l->across, name) : NULL;
+    *count += merge && merge != tsr__map_get(&l->across, path[i]);
+    TSR_TRY(tsr__map_put(&l->above, path[i], (void *)(uintptr_t)(*count + 1), l->s->error));
+  }
+  return TSR_OK;
+}
+
+static int mark_late(late_search *l) {
+  const tsr_commit_list *fragments = &l->s->array->log.listing->fragments;
+  uint64_t begun = 0, next = 0, above;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    const tsr_name *name = &fragments->items[i].parsed;
+    for (; next < fragments->count && fragments->items[next].parsed.start <= name->start; next++) {
+      const tsr_name *merged = &fragments->items[next].parsed;
+      if (!is_across(merged, l->since) || (next > 0 && is_same_merge(&fragments->items[next - 1].parsed, merged)))
+        continue;
+      begin_merge(l, merged->end);
+      begun++;
+    }
+    if (l->s->fresh->fragments[i]) continue;
+    if (i % 1024 == 0) TSR_TRY(tsr__cancelled(&l->s->array->environment->memory, l->s->error));
+    TSR_TRY(count_above(l, fragments->items[i].name, &above));
+    above += tsr__map_get(&l->across, fragments->items[i].name) != NULL; /* a merge does not come after itself */
+    l->s->fresh->fragments[i] = count_spanning(l, begun, name->end) > above;
+  }
+  return TSR_OK;
+}
+
 static int find_late(const seen_search *s, uint64_t since) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
-  tsr_map covered = {.memory = &s->array->memory};
-  bool any = false;
-  for (uint64_t m = 0; m < fragments->count && !any; m++) any = is_across(&fragments->items[m].parsed, since);
-  if (!any) return TSR_OK;
-  const int rc = tsr__log_covered(&s->array->log, s->array->log.listing, &covered, s->error);
-  for (uint64_t m = 0; m < fragments->count && rc >= 0; m++) {
-    const tsr_name *merged = &fragments->items[m].parsed;
-    for (uint64_t i = 0; i < fragments->count && is_across(merged, since); i++) {
-      const tsr_name *name = &fragments->items[i].parsed;
-      if (s->fresh->fragments[i] || name->start < merged->start || name->end > merged->end) continue;
-      s->fresh->fragments[i] = !is_same_merge(name, merged) && !is_source(&covered, fragments->items[i].name, merged);
-    }
-  }
-  tsr__map_release(&covered);
+  tsr_memory *memory = &s->array->memory;
+  late_search l = {.s = s, .since = since, .path.memory = memory};
+  uint64_t across = 0;
+  for (uint64_t i = 0; i < fragments->count; i++) across += is_across(&fragments->items[i].parsed, since);
+  if (!across) return TSR_OK;
+  l.covered.memory = l.across.memory = l.above.memory = memory;
+  int rc = TSR_ALLOC_ARRAY(memory, across, &l.ends, s->error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(memory, across + 1, &l.sums, s->error);
+  if (rc >= 0) rc = number_merges(&l);
+  if (rc >= 0) rc = tsr__log_covered(&s->array->log, s->array->log.listing, &l.covered, s->error);
+  if (rc >= 0) rc = mark_late(&l);
+  tsr__map_release(&l.covered);
+  tsr__map_release(&l.across);
+  tsr__map_release(&l.above);
+  tsr__buffer_release(&l.path);
+  tsr__free(l.ends);
+  tsr__free(l.sums);
   return rc;
 }
+
+/* ---- Both -------------------------------------------------------------------------------------------------------- */
 
 /* By time: what was written since; and of a dense array TileDB's merges across the time, which have cells that no
  * source has, and what a merge across it brings into view. */
 static int find_since(const seen_search *s, uint64_t since) {
   const tsr_commit_listing *l = s->array->log.listing;
   for (uint64_t i = 0; i < l->deletes.count; i++) s->fresh->deletes[i] = l->deletes.items[i].parsed.end >= since;
+  bool ours = false;
   for (uint64_t i = 0; i < l->fragments.count; i++) {
     const tsr_name *name = &l->fragments.items[i].parsed;
-    s->fresh->fragments[i] = name->start >= since || (s->dense && name->end >= since && !is_ours(s->array, name));
+    ours = is_ours(&l->fragments, i, ours);
+    s->fresh->fragments[i] = name->start >= since || (s->dense && name->end >= since && !ours);
   }
   return s->dense ? find_late(s, since) : TSR_OK;
 }

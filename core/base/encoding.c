@@ -1,6 +1,8 @@
-/* encoding.c: bytes as text: hexadecimal digits, base64 (RFC 4648), and the characters of UTF-8. */
+/* encoding.c: bytes as text: hexadecimal digits, base64 (RFC 4648), the characters of UTF-8, and names
+ * in messages. */
 #include "base/encoding.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -97,4 +99,17 @@ uint64_t tsr_utf8_cut(const void *text, uint64_t size, uint64_t most) {
   for (uint64_t i = 0; i < 4 && i <= most; i++) /* a character has at most 4 bytes; the text may not be UTF-8 */
     if ((bytes[most - i] & 0xC0) != 0x80) return most - i;
   return most;
+}
+
+tsr_shown_name tsr__shown_name(const char *name) {
+  tsr_shown_name shown;
+  const size_t size = strlen(name), part = (TSR_NAME_SHOWN - 3) / 2;
+  if (size <= TSR_NAME_SHOWN) {
+    memcpy(shown.text, name, size + 1);
+    return shown;
+  }
+  size_t end = size - part;
+  while (((uint8_t)name[end] & 0xc0) == 0x80) end++; /* within a character */
+  snprintf(shown.text, sizeof shown.text, "%.*s...%s", (int)tsr_utf8_cut(name, size, part), name, name + end);
+  return shown;
 }

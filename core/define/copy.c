@@ -7,7 +7,10 @@
  *
  * The copy becomes an array at the very end: until everything else is there, its schemas have provisional names.
  *
- * Sections: the list of the source's files; the copy.
+ * A copy that a sync goes on with has a record of the names that it copies (sync.c), before it becomes an array: the
+ * source may be merged and vacuumed at any moment after that, and the copy's commits must not count as its own.
+ *
+ * Sections: the list of the source's files; the record; the copy.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +46,7 @@ typedef struct copying {
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
   unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
   bool frame; /* only directories, schemas and enumerations */
+  const char *record; /* name of a file with the names of what is copied; NULL: none */
   bool durable;
   uint64_t made; /* how many items, from the first on, exist in the copy */
   uint64_t files; /* how many of those are files */
@@ -122,6 +126,69 @@ static int list_all(copying *c) {
   return TSR_OK;
 }
 
+/* ---- The record -------------------------------------------------------------------------------------------------- */
+
+/* Appends the names in a list of commits, as the copy has it. */
+static int note_list(copying *c, const char *path, tsr_buffer *lines) {
+  tsr_buffer bytes = {.memory = &c->memory};
+  tsr_arena arena;
+  tsr_commits commits = {0};
+  tsr__arena_init(&arena, &c->memory);
+  int rc = tsr__store_read_all(c->to, path, UINT64_MAX, &bytes, c->error);
+  tsr_input in = tsr__input(bytes.data, bytes.size);
+  tsr_error unseen; /* a damaged list may be copied, too: readers tell */
+  if (rc >= 0) {
+    const int decoded = tsr__commits_decode(&in, &arena, &commits, &unseen);
+    if (decoded < 0 && !commits.cut) commits.count = 0;
+    if (tsr__lacks_memory(decoded)) *c->error = unseen, rc = decoded;
+  }
+  for (uint64_t i = 0; i < commits.count && rc >= 0; i++)
+    rc = tsr__buffer_printf(lines, c->error, "%s\n", commits.commits[i].name);
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&bytes);
+  return rc;
+}
+
+/* Appends the names of all fragments, deletes and metadata files in the copy, also of its labels: names are unique. */
+static int note_names(copying *c, tsr_buffer *lines) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
+    const char *path = tree_copy_item_at(c, i)->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const int stem = (int)strcspn(name, ".");
+    tsr_name parsed;
+    if (!tsr__name_parse(name, (uint64_t)stem, &parsed)) continue;
+    TSR_TRY(tsr__buffer_printf(lines, c->error, "%.*s\n", stem, name));
+    if (tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED)) TSR_TRY(note_list(c, path, lines));
+  }
+  return TSR_OK;
+}
+
+/* Writes the record, or removes it, in the array and in those of its labels. */
+static int put_record(copying *c, const char *directory, const tsr_buffer *lines) {
+  const tsr_path path = tsr__path_of(directory, c->record, "");
+  if (!lines) return tsr__store_remove(c->to, path.text, NULL), TSR_OK;
+  return tsr__store_put_new(c->to, path.text, lines->data, lines->size, c->durable, c->error);
+}
+
+static int put_records(copying *c, const tsr_buffer *lines) {
+  TSR_TRY(put_record(c, "", lines));
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
+    const tree_copy_item *one = tree_copy_item_at(c, i);
+    const size_t labels = strlen(TSR_DIR_LABELS "/");
+    if (one->directory && !strncmp(one->path, TSR_DIR_LABELS "/", labels) && !strchr(one->path + labels, '/'))
+      TSR_TRY(put_record(c, one->path, lines));
+  }
+  return TSR_OK;
+}
+
+static int write_records(copying *c) {
+  tsr_buffer lines = {.memory = &c->memory};
+  if (!c->record) return TSR_OK;
+  int rc = note_names(c, &lines);
+  if (rc >= 0) rc = put_records(c, &lines);
+  tsr__buffer_release(&lines);
+  return rc;
+}
+
 /* ---- The copy ---------------------------------------------------------------------------------------------------- */
 
 /* Sets *path to an item's current path in the copy: schemas that are not published yet have a provisional name. */
@@ -199,6 +266,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
     TSR_TRY(tsr__store_make_directory(c->to, (const char *)path->data, c->error));
     c->made++;
   }
+  TSR_TRY(write_records(c));
   for (uint64_t i = 0; i < tree_copy_item_count(c) && c->durable; i++) {
     if (!tree_copy_item_at(c, i)->directory) continue;
     TSR_TRY(target_of(c, tree_copy_item_at(c, i), path));
@@ -217,6 +285,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
 /* Removes what a failed copy has made. */
 static void remove_copy(copying *c, tsr_buffer *path) {
   c->error = NULL;
+  if (c->record) (void)put_records(c, NULL);
   for (uint64_t i = c->made; i-- > 0;)
     if (target_of(c, tree_copy_item_at(c, i), path) >= 0)
       (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
@@ -244,9 +313,9 @@ static int copy_all(copying *c) {
 }
 
 int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, bool frame,
-                    uint64_t *files, uint64_t *bytes, tsr_error *error) {
+                    const char *record, uint64_t *files, uint64_t *bytes, tsr_error *error) {
   char *paths[2] = {NULL, NULL};
-  copying c = {.environment = environment, .durable = !unsynced, .frame = frame, .error = error};
+  copying c = {.environment = environment, .durable = !unsynced, .frame = frame, .record = record, .error = error};
   tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
   tsr__arena_init(&c.arena, &c.memory);
   c.items.memory = &c.memory;
@@ -271,7 +340,7 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   tsr_work work;
   uint64_t copied = 0, bytes;
   tsr_work_begin(environment, &work, "sync", from, 0);
-  const int rc = tsr__array_copy(environment, from, to, unsynced, false, &copied, &bytes, error);
+  const int rc = tsr__array_copy(environment, from, to, unsynced, false, NULL, &copied, &bytes, error);
   tsr_work_end(environment, &work);
   if (rc >= 0 && files) *files = copied;
   return rc;

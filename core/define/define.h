@@ -31,9 +31,11 @@ int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *pa
                    bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error);
 
 /* tsr_array_copy_files, which also counts the bytes. `frame`: only directories, schemas and enumerations, no commits.
- * Reports its progress to the innermost operation. */
+ * `record`: name of a file that it writes into the array and those of its labels before the copy becomes an array, with
+ * the names of commits and metadata that it has, one a line (sync.c); NULL: none. Reports its progress to the innermost
+ * operation. */
 int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, bool frame,
-                    uint64_t *files, uint64_t *bytes, tsr_error *error);
+                    const char *record, uint64_t *files, uint64_t *bytes, tsr_error *error);
 
 /* ---- evolve.c ---------------------------------------------------------------------------------------------------- */
 

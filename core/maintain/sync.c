@@ -16,7 +16,9 @@
  * there spans its time, or a new one has the same time. So each sync leaves a record in the copy, `.synced_HASH`, with
  * the names that both sides had; HASH is that of the source's identity. `.synced_HASH.new` has the names that a sync is
  * about to copy, until it has ended: it may be cut off between two files, and the source vacuumed before the next one.
- * All other commits count as the copy's own.
+ * A first sync writes it before the copy becomes an array (define/copy.c). From then on one of the two files has all
+ * names at any moment: a new one is made as `.synced_HASH.next`, which nobody reads, and renamed. All other commits
+ * count as the copy's own.
  *
  * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that
  * spans this time stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer
@@ -907,9 +909,18 @@ static int read_records(syncing *s, sync_pair *p) {
   return TSR_OK;
 }
 
-static int put_record(syncing *s, tsr_store *store, const tsr_buffer *lines) {
-  const int rc = tsr__store_put_new(store, record_of_begin(s).text, lines->data, lines->size, true, s->error);
+static int put_record(syncing *s, tsr_store *store, const char *path, const tsr_buffer *lines) {
+  const int rc = tsr__store_put_new(store, path, lines->data, lines->size, true, s->error);
   return rc == TSR_EXISTS ? tsr__fail(s->error, TSR_BUSY, "another sync to %s is running", s->paths[1]) : rc;
+}
+
+/* Writes a record in the place of the one that may be there: whatever this is cut off at, one of them is. */
+static int replace_record(syncing *s, tsr_store *store, const char *path, const tsr_buffer *lines) {
+  const tsr_path next = tsr__path_of("", s->records[0], ".next");
+  (void)tsr__store_remove(store, next.text, NULL); /* of a sync that was cut off */
+  TSR_TRY(put_record(s, store, next.text, lines));
+  TSR_TRY(tsr__store_rename(store, next.text, path, s->error));
+  return tsr__store_sync_directory(store, "", s->error);
 }
 
 /* Writes the names that are about to be copied, beside those of earlier syncs that did not end. If this one is cut off,
@@ -929,9 +940,9 @@ static int write_begin(syncing *s, const sync_pair *p) {
     for (uint64_t k = 0; k < count && rc >= 0; k++)
       if (!tsr__map_get(&p->arrived, items[k].name)) rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
-  if (rc >= 0 && p->begun) (void)tsr__store_remove(store, record_of_begin(s).text, NULL);
-  if (rc >= 0) rc = put_record(s, store, &lines);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, "", s->error);
+  if (rc >= 0 && p->begun) rc = replace_record(s, store, record_of_begin(s).text, &lines);
+  else if (rc >= 0) rc = put_record(s, store, record_of_begin(s).text, &lines);
+  if (rc >= 0 && !p->begun) rc = tsr__store_sync_directory(store, "", s->error);
   tsr__buffer_release(&lines);
   return rc;
 }
@@ -951,15 +962,10 @@ static int write_record(syncing *s, sync_pair *p) {
         rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
   if (rc >= 0) rc = keep_known(s, p, &lines);
-  const tsr_path staged = record_of_begin(s);
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
   const bool same = old && before.size == lines.size && (!lines.size || !memcmp(before.data, lines.data, lines.size));
-  if (rc >= 0) (void)tsr__store_remove(store, staged.text, NULL);
-  if (rc >= 0 && !same) {
-    rc = put_record(s, store, &lines);
-    if (rc >= 0) rc = tsr__store_rename(store, staged.text, s->records[0], s->error);
-    if (rc >= 0) rc = tsr__store_sync_directory(store, "", s->error);
-  }
+  if (rc >= 0 && !same) rc = replace_record(s, store, s->records[0], &lines);
+  if (rc >= 0) (void)tsr__store_remove(store, record_of_begin(s).text, NULL);
   tsr__buffer_release(&before);
   tsr__buffer_release(&lines);
   return rc;
@@ -1103,11 +1109,15 @@ static int patiently(syncing *s, int (*once)(syncing *s)) {
   return rc;
 }
 
-/* Copies a whole array into an empty place, or its frame, if not all commits travel; then what was committed meanwhile,
- * and the record. */
+/* Copies a whole array into an empty place, or its frame, if not all commits travel. */
+static int copy_once(syncing *s) {
+  return tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0,
+                         record_of_begin(s).text, &s->done.copied, &s->done.bytes, s->error);
+}
+
+/* The copy is followed by what was committed meanwhile, and the record. */
 static int sync_empty(syncing *s) {
-  TSR_TRY(tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0, &s->done.copied,
-                          &s->done.bytes, s->error));
+  TSR_TRY(patiently(s, copy_once));
   return patiently(s, sync_once);
 }
 

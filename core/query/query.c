@@ -37,7 +37,7 @@ typedef struct listed { /* an element of tsr_query_run.collected.lists */
 
 #define LISTED_POLL 65536u /* values after which a sort polls for cancellation */
 
-/* Numbers that sort as the values do, with -0.0 before 0.0; no value is NaN. */
+/* Numbers that sort as the values do; no value is NaN or -0.0 (batch.c). */
 static uint64_t number_of(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -865,19 +865,31 @@ static int make_records(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Returns the number of MiB with which all values of the query's lists have room: as many times the present ones as
+ * there are cells to the part that was read. 0 if a WHERE leaves cells out, or a part of the box is read at a time. */
+static uint64_t wanted_mib(const tsr_query_run *run, uint64_t mib) {
+  if (run->expressions.where || run->windows.given || !run->input.reader || !run->input.taken) return 0;
+  const uint64_t cells = tsr__reader_cells(run->input.reader);
+  return tsr__mul_sat(mib, cells / run->input.taken + (cells % run->input.taken > 0));
+}
+
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
-  const uint64_t mib = 2 * run->memory.limit >> 20;
+  const uint64_t mib = 2 * run->memory.limit >> 20, twice = TSR_MAX(1, 2 * mib);
   if (rc != TSR_BUDGET) return rc;
   if (run->parts.failed)
     return tsr__fail(error, TSR_BUDGET,
                      "too many expressions and aggregates for memory_mb (%llu): several queries, or memory_mb=%llu",
-                     (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
-  bool values = false;
-  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+                     (unsigned long long)mib, (unsigned long long)twice);
+  bool lists = false, values = false;
+  for (uint32_t m = 0; m < run->layout.measure_count; m++) {
+    lists |= run->layout.measures[m].measure.list;
     values |= run->layout.measures[m].measure.list || run->layout.measures[m].measure.distinct;
+  }
+  const uint64_t wanted = lists ? wanted_mib(run, mib) : 0;
   return tsr__fail(error, TSR_BUDGET,
-                   "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or memory_mb=%llu",
-                   values ? " or values" : "", (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
+                   "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or %smemory_mb=%llu",
+                   values ? " or values" : "", (unsigned long long)mib, wanted ? "" : "at least ",
+                   (unsigned long long)TSR_MAX(wanted, twice));
 }
 
 static int add_batches(tsr_query_run *run, tsr_error *error) {
@@ -888,6 +900,7 @@ static int add_batches(tsr_query_run *run, tsr_error *error) {
     if (rc == 0 && (rc = next_unit(run, error)) > 0) continue;
     if (rc <= 0) return rc;
     TSR_TRY(tsr__cancelled(&environment->memory, error));
+    run->input.taken += run->input.batch->count;
     rc = tsr__query_add_batch(run, error);
     if (rc < 0) return tsr__query_fail_groups(run, rc, error);
     if (!run->habits.plain) tsr__count(environment, TSR_COUNT_cells_computed, run->input.batch->count);

@@ -179,6 +179,7 @@ typedef struct query_input { /* what the query reads */
   bool *evaluated; /* the fields that expressions read; the others only determine keys */
   uint32_t field_count;
   const tsr_batch *batch; /* the current one */
+  uint64_t taken; /* cells of the batches of a query of groups, so far */
   bool placed; /* the dimensions are read only where a batch has no subtile */
   const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
   tsr_block_input *columns; /* by field, of the batch */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "array/array.h"
+#include "base/encoding.h"
 #include "model/datatype.h"
 #include "read/reader.h"
 #include "tessera_host.h"
@@ -317,12 +318,14 @@ static void print_cell(tsr_constraint_set *set, const tsr_constraint_item *item,
   set_inputs(set, cells, at, count, item->reads, true);
   for (uint32_t f = set->schema->dimension_count; f < set->fields; f++) {
     if (!item->reads[f]) continue;
-    (void)tsr__buffer_printf(out, NULL, "%s%s is ", any ? ", " : before, set->schema->fields[f].name);
+    (void)tsr__buffer_printf(out, NULL, "%s%s is ", any ? ", " : before,
+                             tsr__shown_name(set->schema->fields[f].name).text);
     print_value(set, item, f, row, out);
     any = true;
   }
   for (uint32_t d = 0; d < set->schema->dimension_count; d++) {
-    (void)tsr__buffer_printf(out, NULL, "%s%s=", d ? ", " : any ? " at " : "at ", set->schema->fields[d].name);
+    (void)tsr__buffer_printf(out, NULL, "%s%s=", d ? ", " : any ? " at " : "at ",
+                             tsr__shown_name(set->schema->fields[d].name).text);
     print_value(set, item, d, row, out);
   }
 }
@@ -331,15 +334,15 @@ static int fail_broken(tsr_constraint_set *set, const tsr_constraint_item *item,
                        uint64_t at, uint32_t count, tsr_error *error) {
   tsr_buffer out = {.memory = set->arena.memory};
   print_cell(set, item, cells, at, count, set->broken[0], "", &out);
-  tsr__fail(error, TSR_CHECK, "CHECK constraint failed: %.100s: %.200s%s: %.400s", item->shown.name, item->shown.text,
-            strlen(item->shown.text) > 200 ? "..." : "", out.size ? (const char *)out.data : "");
+  tsr__fail(error, TSR_CHECK, "CHECK constraint failed: %s: %.200s%s: %.400s", tsr__shown_name(item->shown.name).text,
+            item->shown.text, strlen(item->shown.text) > 200 ? "..." : "", out.size ? (const char *)out.data : "");
   tsr__buffer_release(&out);
   return TSR_CHECK;
 }
 
 static int fail_unread(const tsr_constraint_item *item, tsr_error *error) {
-  return tsr__fail(error, TSR_ERROR, "the CHECK '%.100s' cannot be read by this version: %.400s: writes are refused",
-                   item->shown.name, item->shown.fault);
+  return tsr__fail(error, TSR_ERROR, "the CHECK '%s' cannot be read by this version: %.400s: writes are refused",
+                   tsr__shown_name(item->shown.name).text, item->shown.fault);
 }
 
 /* ---- Testing ----------------------------------------------------------------------------------------------------- */
@@ -356,7 +359,7 @@ static int test_item(tsr_constraint_set *set, const tsr_constraint_item *item, c
     const uint32_t count = (uint32_t)TSR_MIN(cells->count - at, TSR_BLOCK_CELLS);
     uint32_t broken = 0;
     const int rc = select_broken(set, item, cells, at, count, &broken, error);
-    if (rc < 0) return tsr__wrap(error, "the CHECK '%.100s' cannot be evaluated", item->shown.name);
+    if (rc < 0) return tsr__wrap(error, "the CHECK '%s' cannot be evaluated", tsr__shown_name(item->shown.name).text);
     if (broken) return fail_broken(set, item, cells, at, count, error);
   }
   return TSR_OK;
@@ -395,7 +398,7 @@ static int mark_broken(tsr_constraint_set *set, const tsr_constraint_item *item,
     const uint32_t block = (uint32_t)TSR_MIN(cells->count - at, TSR_BLOCK_CELLS);
     uint32_t found = 0;
     const int rc = select_broken(set, item, cells, at, block, &found, error);
-    if (rc < 0) return tsr__wrap(error, "the CHECK '%.100s' cannot be evaluated", item->shown.name);
+    if (rc < 0) return tsr__wrap(error, "the CHECK '%s' cannot be evaluated", tsr__shown_name(item->shown.name).text);
     for (uint32_t i = 0; i < found; i++) broken[at + set->broken[i]] = 1;
   }
   return TSR_OK;

@@ -243,12 +243,15 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   return tsr__commit_budget_open(w, error);
 }
 
-/* Uses the newest schema: a writer ignores times. */
+/* Uses the schema in force, as readers of the present do. One that is ahead of the clock, of a machine whose clock is
+ * ahead, is in force once the clock has reached it: until then the callers' columns are not its attributes. */
 static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
+  const tsr_schema *newest;
   TSR_TRY(tsr__log_list(&w->array->log, false, false, error));
-  TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
-  w->commit.options.part = given && given != w->schema;
+  TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &newest, error));
+  TSR_TRY(tsr__array_schema_at(w->array, tsr__environment_present(w->array->environment), &w->schema, error));
   if (given) w->schema = given;
+  w->commit.options.part = w->schema != newest;
   if (w->schema->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
   TSR_TRY(tsr__schema_check_writable(w->schema, error));
   return tsr__schema_write_version(w->schema, &w->version, error);

@@ -247,6 +247,15 @@ def test_columns_of_an_update():
     assert any(s == "warning" and "1 cells break the CHECK 'positive', v > 0, one where v is -1 at id=1" in m for s, m in found), found
 
 
+def test_long_names():
+    """A name as long as a message leaves room for the value and the place of the cell that breaks a CHECK."""
+    db = Database()
+    long, wide = "v" * 500 + "é" * 250, "x" * 1000
+    db.query(f'CREATE VIRTUAL TABLE t USING tessera("{wide}" INT64 DIMENSION, "{long}" INT64, CONSTRAINT "{long[420:560]}" CHECK("{long}" > 0))')
+    failure(db, "INSERT INTO t VALUES(7, -1)", (), "CHECK constraint failed: vvv", "é is -1 at xxx", "xxx=7")
+    assert "?" not in db.error("INSERT INTO t VALUES(7, -1)").text, "characters are whole"
+
+
 def test_schema():
     """DDL, copies, consolidation, attributes, enumerations, datetimes."""
     os.chdir(host.FOLDER)

@@ -400,6 +400,55 @@ def test_a_schema_that_is_ahead():
         host.check_contains(db.error(f"SELECT {change}").text, "ahead of this machine's clock")
 
 
+def test_writers_beside_a_schema_that_is_ahead():
+    """Rows and blocks are written with the schema that is in force, whatever the schema that is ahead has dropped or added."""
+    for kind in KINDS[:2]:
+        for change in ("tessera_drop_attribute('db:t', 'v')", "tessera_add_attribute('db:t', 'u INT32')"):
+            db = open_array(f"{kind}, x INT32 DIMENSION(0, 9, 5), v INT32, w INT32")
+            db.query("INSERT INTO t VALUES(1, 10, 100)")
+            time.sleep(.003)
+            db.query(f"SELECT {change}")
+            path = db.path
+            put_ahead(path, max(n for n in os.listdir(f"{path}/__schema") if n.startswith("__1")), HOUR)
+            db = Database()
+            db.table("t", path)
+            db.query("INSERT INTO t VALUES(2, 20, 200)")
+            db.query("SELECT tessera_create_as(?, 'SELECT 3 AS x, 30 AS v, 300 AS w', '{\"if_exists\":\"append\"}')", (path,))
+            written = "WHERE v IS NOT NULL ORDER BY x"
+            same(db.query(f"SELECT x, v, w FROM t {written}"), [(1, 10, 100), (2, 20, 200), (3, 30, 300)], f"{kind}: {change}")
+            same(db.query("SELECT message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], f"{kind}: {change}")
+
+
+def test_late_commits_in_a_chain_of_merges():
+    """As many merges across a time as commits, each over the one before: a commit that none of them has is found among them, and no other is."""
+    db = open_array("kind=dense, x INT32 DIMENSION(0, 9, 5), v INT32")
+    times, late, fragment = [], None, None
+    for number in range(8):
+        time.sleep(.003)
+        before = set(os.listdir(f"{db.path}/__commits")) if times else set()
+        db.query("BEGIN")
+        for x in {3: (5, 6), 5: (6,), 6: (4,)}.get(number, (5, 4)):   # what came late comes into view at 6, in a cell that 5 has written and 6 has not
+            db.query("INSERT OR REPLACE INTO t VALUES(?, ?)", (x, number))
+        db.query("COMMIT")
+        times.append(last(db))
+        if number == 3:
+            name, = {n for n in set(os.listdir(f"{db.path}/__commits")) - before if n.endswith(".wrt")}
+            fragment = f"{db.path}/__fragments/{name.removesuffix('.wrt')}"
+            late = host.uncommit(db.path, [name])
+            os.rename(fragment, f"{db.path}-late")
+        if number not in (3, 5):
+            db.query("SELECT tessera_consolidate('db:t')")
+    os.rename(f"{db.path}-late", fragment)
+    late()
+    def state(at):
+        return dict(db.query(f"SELECT x, v FROM t({at}) WHERE v IS NOT NULL"))
+    for i, a in enumerate(times):
+        for b in times[i + 1:]:
+            one, other = state(a), state(b)
+            wanted = sorted((x, one.get(x), other.get(x)) for x in {*one, *other} if one.get(x) != other.get(x))
+            same(db.query(f"SELECT x, old_v, new_v FROM c({a}, {b}) ORDER BY x"), wanted, f"from {a} to {b}")
+
+
 def test_late_commits_within_a_merge():
     """A dense array: a commit comes into the time range of a merge after it. With the merge in view it is the newest of its cells; before, a later source is."""
     db = open_array("kind=dense, x INT32 DIMENSION(0, 9, 5), v INT32")

@@ -466,6 +466,30 @@ def test_medians_percentiles_and_deviations():
     on_each_array("statistics", statistics)
 
 
+def test_zeros_and_advice_of_medians_in_little_memory():
+    """A median that is zero is 0.0 however its values were sorted, as SQL's zeros are; a median that lacks memory names an amount that suffices."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE z USING tessera(kind=dense, x INT32 DIMENSION(0, 149999, 1000), g INT32, v FLOAT64)")
+    db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 149999) INSERT INTO z SELECT i, i % 20, iif(i * 7919 % 150000 < 75010, ?, 0.0) FROM n", (-0.0,))
+    text = "SELECT g, median(v), percentile(v, 20), percentile(v, 45), percentile(v, 70) FROM z GROUP BY g"
+    signs = {}
+    for memory, threads in ((1024, 1), (1024, 2), (8, 1), (6, 1), (5, 1), (5, 2)):
+        assert not second(db, text, f"memory_mb={memory}, threads={threads}, ")
+        found = attempt(db, "SELECT * FROM q ORDER BY 1")
+        drop(db)
+        if not isinstance(found, Error):
+            signs[memory, threads] = [tuple(math.copysign(1, v) for v in row[1:]) for row in found[0]]
+    assert len(signs) > 3 and set(sum(sum(signs.values(), []), ())) == {1.0}, {key: value[:2] for key, value in signs.items()}
+    for memory in (1, 2):
+        text = "SELECT median(x) FROM z"
+        refused = second(db, text, f"memory_mb={memory}, ") or attempt(db, "SELECT * FROM q")
+        drop(db)
+        advised = int(re.search(r"or memory_mb=(\d+)", refused.text)[1])
+        second(db, text, f"memory_mb={advised}, ")
+        same(db.query("SELECT * FROM q"), [(74999.5,)], refused.text)
+        drop(db)
+
+
 def extremes(db, array, writer, r):
     """Columns beside one min or max have the values of its row; of equal extremes that of the least coordinates."""
     if array.name == "stations":   # several cells have the same coordinates
