@@ -570,6 +570,9 @@ def _add(sources, life, name, value, connection, limits):
         stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
         hint = {"Dataset": f"it would be one if all of its variables had the same dimensions: name one of them, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
+        longer = statements.rows(connection, "SELECT name FROM pragma_table_list WHERE type <> 'shadow' AND lower(substr(name, 1, length(?1) + 1)) = lower(?1) || '_' ORDER BY name", (name,))
+        if longer:   # of an experiment with layers, whose matrix someone looks for in X
+            hint = f"the connection has tables {', '.join(found for found, in longer[:8])}"
         raise TypeError(f"{name} is a {type(value).__name__}, not a table: {hint}")
     sources[name] = made, stars, False
 
