@@ -356,6 +356,8 @@ def test_tables_whose_names_go_on():
     db.execute("CREATE VIRTUAL TABLE X_data USING tessera(k INT32 DIMENSION, v REAL)")
     X = object()
     fails(TypeError, "X is a object, not a table: the connection has tables X_data", lambda X=X: tessera.sql("SELECT * FROM X", connection=db))
+    X = pd.DataFrame({"a": [1]})
+    same(tessera.sql("SELECT a FROM X", connection=db).fetchall(), [(1,)], "a variable of that name is found")
 
 
 def test_frames_keep_digits():

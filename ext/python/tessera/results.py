@@ -27,7 +27,7 @@ from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
 
-_MISSING = re.compile(r"no such table: (.+?)(?:; a path in FROM is in quotes: .*)?$|no table and no array is called '(.+)'", re.DOTALL)
+_MISSING = re.compile(r"no such table: (.+?)(?:; (?:a path in FROM is in quotes|there are|a list is a JSON array)\b.*)?$|no table and no array is called '(.+)'", re.DOTALL)
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH(?:\s+RECURSIVE)?|VALUES)\b", re.IGNORECASE | re.DOTALL)
 _SOURCES = 32   # in one text at most
 _numbers = itertools.count(1)   # of the tables that sources become
