@@ -28,6 +28,22 @@ static bool hint_is_path(tsx_connection *connection, const char *words, uint64_t
   return tsx_path_table(connection, "temp", missing, NULL, &name, &own) > 0 || own.code == TSR_ERROR;
 }
 
+/* Adds the tables of arrays whose names go on behind the missing one: X_counts and X_data for X, which an experiment
+ * with layers lacks. Returns false if there are none. */
+static bool hint_longer(const tsx_connection *connection, const char *missing, const char *before, tsr_error *error) {
+  char names[HINT_SHOWN + 1] = "";
+  size_t size = 0;
+  for (const tsx_table *t = connection->tables.arrays; t; t = t->next) {
+    const size_t length = strlen(missing), own = strlen(t->name);
+    if (sqlite3_strnicmp(t->name, missing, (int)length) != 0 || t->name[length] != '_') continue;
+    if (size + own + 2 > HINT_SHOWN) break;
+    sqlite3_snprintf((int)(sizeof names - size), names + size, "%s%s", size ? ", " : "", t->name);
+    size = strlen(names);
+  }
+  if (size) tsx_fail(error, TSR_ERROR, "%s; there are %s", before, names);
+  return size > 0;
+}
+
 void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *error) {
   static const char lacks[] = "no such table: ";
   char before[sizeof error->message];
@@ -40,6 +56,7 @@ void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *err
   if (error->code != TSR_ERROR ||
       (!missing && !strstr(before, "syntax error") && !strstr(before, "unrecognized token")))
     return;
+  if (missing && hint_longer(connection, missing, before, error)) return;
   for (tsx_tokens tokens = tsx_tokens_of(text); tokens.token.kind != TSX_TOKEN_END; tsx_tokens_next(&tokens)) {
     if (!tsx_token_is(&tokens.token, "FROM") && !tsx_token_is(&tokens.token, "JOIN")) continue;
     const char *source = tokens.at;

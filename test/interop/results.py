@@ -349,6 +349,17 @@ def test_methods_of_frames():
         fails(AttributeError, f"'{type(thing).__name__}' object has no attribute 'nosuch'", lambda: thing.nosuch)
 
 
+def test_tables_whose_names_go_on():
+    """A variable that is no table hides no hint: an experiment with layers has X_data, and no X."""
+    db = sqlite3.connect(":memory:")
+    tessera.load(db)
+    db.execute("CREATE VIRTUAL TABLE X_data USING tessera(k INT32 DIMENSION, v REAL)")
+    X = object()
+    fails(TypeError, "X is a object, not a table: the connection has tables X_data", lambda X=X: tessera.sql("SELECT * FROM X", connection=db))
+    X = pd.DataFrame({"a": [1]})
+    same(tessera.sql("SELECT a FROM X", connection=db).fetchall(), [(1,)], "a variable of that name is found")
+
+
 def test_frames_keep_digits():
     """Beside gaps pandas makes FLOAT64 of integers, but not of those that it would round."""
     large = pd.DataFrame({"u": pd.array([2 ** 64 - 1, None], "UInt64"), "i": pd.array([-2 ** 53 - 1, None], "Int64"), "small": pd.array([5, None], "Int64")})

@@ -691,6 +691,14 @@ def test_texts_that_are_refused():
     check_contains(db.error("SELECT * FROM w2").text, "unsafe use of")
 
 
+def test_missing_tables_that_go_on():
+    """A table that is missing may be one of those whose names go on behind it: an experiment with layers has X_data and X_counts, and no X."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE X_data USING tessera(k INT32 DIMENSION, v REAL)")
+    check_contains(db.error("SELECT tessera_sql('SELECT v FROM x')").text, "no such table: x; there are X_data")
+    same(db.error("SELECT tessera_sql('SELECT v FROM X_d')").text, "tessera_sql: no such table: X_d")
+
+
 LIMITS, PATTERNS, MOMENTS, PARTS, LISTS, STAR = "LIMIT n OFFSET m", "LIKE 'a%' and GLOB", "date(day, '+1 month')", "strftime('%Y-%m', day)", "json_each('[1, 2]')", "name those that you want"
 DIALECTS = [
     ("SELECT n::int FROM cube", "CAST(value AS INTEGER)"), ("SELECT TRY_CAST(n AS INT) FROM cube", "CAST(text AS INTEGER) never fails"), ("SELECT n FROM cube WHERE s ILIKE 'a'", "write LIKE for ILIKE"),

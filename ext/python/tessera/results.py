@@ -27,7 +27,7 @@ from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
 
-_MISSING = re.compile(r"no such table: (.+?)(?:; a path in FROM is in quotes: .*)?$|no table and no array is called '(.+)'", re.DOTALL)
+_MISSING = re.compile(r"no such table: (.+?)(?:; (?:a path in FROM is in quotes|there are|a list is a JSON array)\b.*)?$|no table and no array is called '(.+)'", re.DOTALL)
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH(?:\s+RECURSIVE)?|VALUES)\b", re.IGNORECASE | re.DOTALL)
 _SOURCES = 32   # in one text at most
 _numbers = itertools.count(1)   # of the tables that sources become
@@ -607,6 +607,9 @@ def _add(sources, life, name, value, connection, limits):
         stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
         hint = {"Dataset": f"it would be one if all of its variables had the same dimensions: name one of them, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
+        longer = statements.rows(connection, "SELECT name FROM pragma_table_list WHERE type <> 'shadow' AND lower(substr(name, 1, length(?1) + 1)) = lower(?1) || '_' ORDER BY name", (name,))
+        if longer:   # of an experiment with layers, whose matrix someone looks for in X
+            hint = f"the connection has tables {', '.join(found for found, in longer[:8])}"
         raise TypeError(f"{name} is a {type(value).__name__}, not a table: {hint}")
     sources[name] = made, stars, False
 
