@@ -356,6 +356,7 @@ static void give_piece(tsr_memory *root, memory_block *b) {
 /* ---- What is kept ------------------------------------------------------------------------------------------------ */
 
 void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit) {
+  if (limit == memory->limit) return; /* a reader sets it for each look-up */
   tsr_memory *root = tsr__memory_root(memory);
   memory->limit = limit;
   if (!root->spares || limit == UINT64_MAX) return;
@@ -583,6 +584,7 @@ void tsr__arena_release(tsr_arena *arena) {
 
 void tsr__arena_reset(tsr_arena *arena) {
   arena_block *largest = arena->blocks;
+  if (!largest) return; /* it has handed out nothing */
   for (arena_block *b = largest; b; b = b->next)
     if (b->capacity > largest->capacity) largest = b;
   for (arena_block *b = arena->blocks, *next; b; b = next) {
@@ -590,7 +592,6 @@ void tsr__arena_reset(tsr_arena *arena) {
     if (b != largest) free_block(arena, b);
   }
   *arena = (tsr_arena){.memory = arena->memory, .lent = largest == arena->lent ? largest : NULL};
-  if (!largest) return;
   largest->next = NULL;
   arena->blocks = largest;
   arena->capacity = largest->capacity;

@@ -293,8 +293,9 @@ static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_err
   return TSR_OK;
 }
 
-static int decode_tile(filter_run *r, const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t out_size,
-                       tsr_error *error) {
+/* Decodes all chunks, but leaves bytes of `out` as they are that chunks within [known, known_end) would decode to. */
+static int decode_tile(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t known, uint64_t known_end,
+                       uint8_t *out, uint64_t out_size, tsr_error *error) {
   tsr_input input = tsr__input(in, in_size);
   uint64_t chunks, at = 0;
   TSR_TRY(read_chunk_count(&input, &chunks, error));
@@ -307,7 +308,8 @@ static int decode_tile(filter_run *r, const uint8_t *in, uint64_t in_size, uint8
     if (rc == TSR_OK && chunk.original > out_size - at)
       rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
                      (unsigned long long)at, (unsigned long long)out_size);
-    if (rc == TSR_OK && chunk.original > 0) rc = decode_chunk(r, chunk, out + at, error);
+    const bool is_known = at >= known && at < known_end && chunk.original <= known_end - at;
+    if (rc == TSR_OK && chunk.original > 0 && !is_known) rc = decode_chunk(r, chunk, out + at, error);
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
     at += chunk.original;
     tsr__arena_reset(&r->arena);
@@ -497,7 +499,7 @@ static int filter_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
                          tsr_error *error) {
   filter_run r;
   TSR_TRY(open_run(&r, pipeline, shape, strings, memory, error));
-  int rc = decode_tile(&r, in, in_size, out, out_size, error);
+  int rc = decode_tile(&r, in, in_size, 0, 0, out, out_size, error);
   close_run(&r);
   return rc;
 }
@@ -505,6 +507,16 @@ static int filter_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
 int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
                          uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error) {
   return filter_decode(pipeline, shape, NULL, in, in_size, out, out_size, memory, error);
+}
+
+int tsr__pipeline_decode_rest(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t known, uint64_t known_end, uint8_t *out, uint64_t out_size,
+                              tsr_memory *memory, tsr_error *error) {
+  filter_run r;
+  TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
+  int rc = decode_tile(&r, in, in_size, known, known_end, out, out_size, error);
+  close_run(&r);
+  return rc;
 }
 
 int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,

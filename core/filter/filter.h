@@ -87,6 +87,12 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
                               uint64_t in_size, uint64_t first, uint64_t last, const tsr_needed_bytes *needed,
                               uint8_t *out, tsr_memory *memory, tsr_error *error);
 
+/* Decodes a whole tile, of which `out` has the bytes [known, known_end) already: chunks within them are not decoded
+ * again. */
+int tsr__pipeline_decode_rest(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t known, uint64_t known_end, uint8_t *out, uint64_t out_size,
+                              tsr_memory *memory, tsr_error *error);
+
 /* Takes `count` decoded cells of a tile from cell `first` on. `values` is borrowed for the call. */
 typedef int (*tsr_cells_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error);
 

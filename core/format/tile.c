@@ -171,6 +171,14 @@ static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *so
                                      source->sizes[TSR_PART_FIXED], (tile->first - before) * tile->cell_size,
                                      (tile->end - before) * tile->cell_size, &needed, tile->values, memory, error);
   }
+  const tsr_tile *known = source->known;
+  if (known) {
+    const uint64_t first = known->first * tile->cell_size, end = known->end * tile->cell_size;
+    memcpy(tile->values + first, known->values, end - first);
+    return tsr__pipeline_decode_rest(format->values, &shape, source->bytes[TSR_PART_FIXED],
+                                     source->sizes[TSR_PART_FIXED], first, end, tile->values, tile->values_size, memory,
+                                     error);
+  }
   TSR_TRY(tsr__pipeline_decode(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                                tile->values, tile->values_size, memory, error));
   if (format->coordinate_dimensions > 1 && !format->coordinates_split) {
@@ -263,6 +271,7 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
     }
   }
   if (end > 0 && blocks == 0) decoded = end - first;
+  if (source->known) decoded -= source->known->end - source->known->first;
   if (end > 0) values_size = (end - first) * cell_size;
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);

@@ -19,7 +19,7 @@ typedef struct tsr_tile {
   uint64_t cell_size; /* in bytes; 0: variable */
   uint64_t partly; /* cells of this tile that earlier loads decoded in parts, before this one */
   uint64_t first, end; /* only the cells first to end - 1 are decoded; end 0: all cells */
-  uint64_t decoded; /* cells that are decoded */
+  uint64_t decoded; /* cells that were decoded for it: not those that are copies of an earlier part's */
   /* NULL, or of the cells first to end - 1 only those are decoded, surely, in whose block of TSR_NEEDED_CELLS cells of
    * the tile this byte is not 0 */
   uint8_t *needed;
@@ -50,6 +50,9 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
   /* If `end` > 0: borrowed, a byte for each block of TSR_NEEDED_CELLS cells of the tile, 0: none of them is needed;
    * NULL: all are. Chunks without needed cells are not decoded: their values are not set. */
   const uint8_t *needed;
+  /* NULL, or, if all cells are requested and tsr__tile_divides: a part of the same tile, all of whose cells first to
+   * end - 1 are decoded. Borrowed; these cells are copied, and their chunks are not decoded again. */
+  const tsr_tile *known;
 } tsr_tile_source;
 
 /* Returns the number of blocks of TSR_NEEDED_CELLS cells in a tile. */

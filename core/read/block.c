@@ -368,7 +368,7 @@ static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error)
 static uint64_t decoded_cells(const tsr_tile_request *r) {
   if (!r->decoded) return 0;
   if (!r->tile) return tsr__fragment_tile_cells(&r->fragment->metadata, r->number);
-  return r->tile->end > 0 ? r->tile->decoded : r->tile->cells;
+  return r->tile->decoded;
 }
 
 /* Makes the copies of a space tile with one decoded tile in memory at a time. */

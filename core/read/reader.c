@@ -570,7 +570,7 @@ static void pin_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint
     pinned->tiles[requests[i].slot] = requests[i].tile;
     if (requests[i].decoded && !pinned->counted) {
       pinned->counted = true;
-      cells += requests[i].tile->end > 0 ? requests[i].tile->decoded : pinned->cells;
+      cells += requests[i].tile->decoded;
     }
   }
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);

@@ -41,7 +41,7 @@ typedef struct tsr_fetch { /* a tile that is not in the cache */
   uint64_t cost; /* bytes charged to the query for it */
   uint64_t streams; /* its cells go to the request's sink: so many bytes; 0: a tile is made */
   bool done; /* the sink has all of them */
-  tsr_tile *before; /* NULL, or a part of the tile that is in the cache, and knows its chunks: the fetch's reference */
+  tsr_tile *before; /* NULL, or a part of the tile that is in the cache (find_part): the fetch's reference */
   tsr_tile_format format;
   tsr_tile_source source;
 } tile_fetch;
@@ -449,11 +449,13 @@ bool tsr__tile_is_in_memory(tsr_array *array, tsr_tile_request request) {
   return fits;
 }
 
-/* Returns a reference to a part of the fetch's tile that is in memory, if it knows the chunks of the tile. */
+/* Returns a reference to a part of the fetch's tile that is in memory, if it is of use: to read another part it must
+ * know the chunks of the tile, to decode the whole tile it must have all of its own cells. */
 static tsr_tile *find_part(const tsr_load *load, const tile_fetch *fetch) {
-  if (fetch->request->partly == 0 || !is_cut(load, fetch)) return NULL;
+  const bool whole = fetch->source.end == 0 && fetch->streams == 0 && tsr__tile_divides(&fetch->format);
+  if (fetch->request->partly == 0 || (!whole && !is_cut(load, fetch))) return NULL;
   tsr_tile *tile = find_tile(load->array, fetch->request);
-  if (tile && tile->chunk_count > 0) return tile;
+  if (tile && (whole ? tile->end > 0 && !tile->needed : tile->chunk_count > 0)) return tile;
   tsr__tile_drop(tile);
   return NULL;
 }
@@ -491,6 +493,7 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
     if (prepare_fetch(load, fetch, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
     fetch->before = find_part(load, fetch);
+    if (fetch->source.end == 0) fetch->source.known = fetch->before;
     load->fetch_count++;
   }
   if (load->fetch_count > 1) qsort(load->fetches, load->fetch_count, sizeof(tile_fetch), compare_fetches);
@@ -517,10 +520,11 @@ static int load_settle(tsr_load *load, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the bytes of a tile without the values that were not needed, and without the list of its chunks. */
+/* Returns the bytes of a tile without the values that were not decoded for it, and without the list of its chunks. */
 static uint64_t decoded_bytes(const tsr_tile *tile) {
   const uint64_t bytes = tile->bytes - tile->chunk_count * sizeof *tile->chunks;
-  return tile->needed ? bytes - (tile->end - tile->first - tile->decoded) * tile->cell_size : bytes;
+  const uint64_t cells = tile->end > 0 ? tile->end - tile->first : tile->cells;
+  return bytes - (cells - tile->decoded) * tile->cell_size;
 }
 
 /* Puts decoded tiles into the cache, and counts them. */

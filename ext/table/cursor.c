@@ -27,7 +27,7 @@ typedef struct range_list { /* ranges of a term, as many as it needs */
 
 typedef struct batch_column { /* one column of the table in the present batch */
   const tsr_column *cells; /* NULL until xColumn needs it */
-  const uint8_t *numbers; /* the values, if all cells are non-null numbers; else NULL */
+  const uint8_t *numbers; /* the values, if all cells are non-null numbers, perhaps one for all cells; else NULL */
 } batch_column;
 
 typedef struct cursor_state { /* the state of the array that the cursor reads */
@@ -685,10 +685,13 @@ static int cursor_advance(array_cursor *c) {
   p->row = p->first = p->skip;
   p->skip = 0;
   p->requested = 0;
+  if (code <= 0) {
+    p->batch = NULL;
+    return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
+  }
   memset(p->columns, 0, table->column_count * sizeof *p->columns);
-  memset(c->labels.coordinates, 0, table->label_count * sizeof *c->labels.coordinates);
-  if (code <= 0) p->batch = NULL;
-  return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
+  if (table->label_count > 0) memset(c->labels.coordinates, 0, table->label_count * sizeof *c->labels.coordinates);
+  return SQLITE_OK;
 }
 
 /* Finds the state to read. A cursor never shows what this transaction has written since xOpen, nor what others have
@@ -898,8 +901,7 @@ static int take_column(array_cursor *c, int column) {
   if (tsr_reader_column(c->reader, shows->field, &current->cells, &error) < 0) return cursor_fail(c, &error);
   c->fields[shows->field] = true;
   const tsr_column *cells = current->cells;
-  if (!cells->unwritten && !cells->validity && !cells->constant && !shows->nat_is_null &&
-      tsx_form_is_number(shows->form))
+  if (!cells->unwritten && !cells->validity && !shows->nat_is_null && tsx_form_is_number(shows->form))
     current->numbers = cells->values;
   return SQLITE_OK;
 }
@@ -920,23 +922,30 @@ static int label_value(array_cursor *c, sqlite3_context *context, tsx_label_colu
   return SQLITE_OK;
 }
 
-int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number) {
-  array_cursor *c = (array_cursor *)base;
-  tsx_table *table = (tsx_table *)base->pVtab;
-  const int column = tsx_column_own(table, number);
+static void number_value(const array_cursor *c, sqlite3_context *context, int column) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const batch_column *current = &c->position.columns[column];
+  const uint64_t cell = current->cells->constant ? 0 : cell_index(&c->position);
+  tsx_number_result(context, table->columns[column].form, current->numbers, cell);
+}
+
+/* Gives any value but a number that is at hand. Not inlined, so that tsx_cursor_column, which a scan calls for each value,
+ * saves few registers. */
+static __attribute__((noinline)) int other_value(array_cursor *c, sqlite3_context *context, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_column *label = tsx_label_column_at(table, column);
   if (label) return label_value(c, context, label);
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps the cell's bytes */
   const batch_column *current = &c->position.columns[column];
   const tsx_column *shows = &table->columns[column];
-  if (current->numbers) {
-    tsx_number_result(context, shows->form, current->numbers, cell_index(&c->position));
-    return SQLITE_OK;
-  }
   if (!current->cells) {
     const int code = take_column(c, column);
     if (code != SQLITE_OK) return code;
+  }
+  if (current->numbers) {
+    number_value(c, context, column);
+    return SQLITE_OK;
   }
   const uint64_t cell = cell_index(&c->position);
   const bool fill_unwritten = table->options.shows.fill_unwritten;
@@ -947,6 +956,16 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int n
     return cursor_fail(c, &error);
   }
   tsx_column_result(context, shows, current->cells, cell, fill_unwritten);
+  return SQLITE_OK;
+}
+
+int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number) {
+  array_cursor *c = (array_cursor *)base;
+  const tsx_table *table = (const tsx_table *)base->pVtab;
+  const int column = tsx_column_own(table, number);
+  if (column >= (int)table->column_count || !c->position.columns[column].numbers)
+    return other_value(c, context, column);
+  if (!sqlite3_vtab_nochange(context)) number_value(c, context, column); /* else xUpdate keeps the cell's bytes */
   return SQLITE_OK;
 }
 

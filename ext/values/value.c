@@ -137,14 +137,16 @@ static void result_wide_text(sqlite3_context *context, tsr_datatype datatype, co
   sqlite3_result_text64(context, (char *)out, n, sqlite3_free, SQLITE_UTF8);
 }
 
-void tsx_result_unsigned(sqlite3_context *context, uint64_t v) {
+/* Not inlined, so that tsx_number_result, which a scan calls for each value, needs no stack. */
+static __attribute__((noinline)) void result_above_signed(sqlite3_context *context, uint64_t v) {
   char text[24];
-  if (v <= INT64_MAX) {
-    sqlite3_result_int64(context, (sqlite3_int64)v);
-  } else {
-    sqlite3_snprintf(sizeof text, text, TSX_UINT64_PRINTED, (unsigned long long)v);
-    sqlite3_result_text(context, text, 20, SQLITE_TRANSIENT);
-  }
+  sqlite3_snprintf(sizeof text, text, TSX_UINT64_PRINTED, (unsigned long long)v);
+  sqlite3_result_text(context, text, 20, SQLITE_TRANSIENT);
+}
+
+void tsx_result_unsigned(sqlite3_context *context, uint64_t v) {
+  if (v <= INT64_MAX) sqlite3_result_int64(context, (sqlite3_int64)v);
+  else result_above_signed(context, v);
 }
 
 static void result_datetime(sqlite3_context *context, tsr_datatype datatype, int64_t v) {

@@ -412,6 +412,44 @@ static void test_requested_cells_decode_their_chunks_alone(void **state) {
   f->source.first = f->source.end = 0;
 }
 
+/* Of a tile of which a part is at hand, the part is copied and the other chunks are decoded. The chunks of the part are
+ * overwritten first: what they hold must not matter. */
+static void test_cells_of_a_known_part_are_copied(void **state) {
+  fixture *f = *state;
+  static int32_t values[1000], other[1000];
+  static uint8_t validity[1000];
+  for (int32_t i = 0; i < 1000; i++) values[i] = 3 * i, other[i] = -1, validity[i] = i % 5 != 0;
+  f->source.cells = 1000;
+  f->format.nullable = true;
+  store(f, TSR_PART_VALIDITY, validity, sizeof validity, 64);
+  for (uint64_t first = 0; first < 1000; first += 37) {
+    for (uint64_t end = first + 1; end <= TSR_MIN(1000, first + 400); end += 111) {
+      tsr_tile *part, *tile;
+      store(f, TSR_PART_FIXED, values, sizeof values, 400);
+      f->source.first = first;
+      f->source.end = end;
+      assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &part, NULL), TSR_OK);
+      for (uint64_t i = part->first; i < part->end; i++) other[i] = values[i], values[i] = -1;
+      store(f, TSR_PART_FIXED, values, sizeof values, 400);
+      for (uint64_t i = part->first; i < part->end; i++) values[i] = other[i], other[i] = -1;
+      f->source.first = f->source.end = 0;
+      f->source.known = part;
+      assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, NULL), TSR_OK);
+      assert_int_equal(tile->end, 0);
+      assert_int_equal(tile->decoded, 1000 - (part->end - part->first));
+      assert_int_equal(tile->values_size, sizeof values);
+      assert_memory_equal(tile->values, values, sizeof values);
+      assert_memory_equal(tile->validity, validity, sizeof validity);
+      tsr__tile_drop(tile);
+      f->source.sizes[TSR_PART_FIXED]--; /* the tile is checked to its end, like any other */
+      tsr_error error = {0};
+      assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, &error), TSR_CORRUPT);
+      f->source.known = NULL;
+      tsr__tile_drop(part);
+    }
+  }
+}
+
 /* Chunks without a needed cell keep what the memory had; the others are decoded, whether the tile was cut or not. */
 static void test_chunks_that_are_not_needed_are_not_decoded(void **state) {
   enum { CELLS = 5 * TSR_NEEDED_CELLS - 100 };
@@ -530,6 +568,7 @@ int main(void) {
       TEST(test_several_values_per_cell),
       TEST(test_cells_are_passed_on_while_they_are_decoded),
       TEST(test_requested_cells_decode_their_chunks_alone),
+      TEST(test_cells_of_a_known_part_are_copied),
       TEST(test_chunks_that_are_not_needed_are_not_decoded),
       TEST(test_strings),
       TEST(test_broken_offsets_are_refused),

@@ -124,7 +124,7 @@ static int load_big(made_array *m, tsr_fragment *f, uint64_t cell, uint64_t *dec
   const int rc = tsr__tiles_load(&m->array, 1, &request, 1, &budget, NULL);
   if (rc == TSR_OK) {
     const tsr_tile *tile = request.tile;
-    *decoded = !request.decoded ? 0 : tile->end ? tile->end - tile->first : tile->cells;
+    *decoded = request.decoded ? tile->decoded : 0;
     assert_int_equal(tsr__load32(tile->values + 4 * (cell - tile->first)), cell);
     tsr__tile_return(request.tile, &budget);
   }
@@ -141,7 +141,7 @@ static void test_single_chunks_of_a_large_tile_are_read(void **state) {
   tsr_fragment *f = open_big(&m, 0, 0);
   for (uint64_t i = 0; i < 40; i++) {
     assert_int_equal(load_big(&m, f, i * 31 % 32 * 2048 + i, &decoded, &read), TSR_OK);
-    assert_int_equal(decoded, i < 16 ? 2048 : i == 16 ? BIG_CELLS : 0);
+    assert_int_equal(decoded, i < 16 ? 2048 : i == 16 ? BIG_CELLS - 2048 : 0); /* the last chunk is in the cache */
     const uint64_t headers = i == 0 ? 8 + 32 * 12 : 0; /* the part in the cache knows where the chunks are */
     assert_int_equal(read, i < 16 ? headers + (BIG_CHUNK + 12) : i == 16 ? 8 + 32 * (BIG_CHUNK + 12) : 0);
   }
