@@ -19,24 +19,24 @@ typedef struct dialect_entry {
   const char *advice;
 } dialect_entry;
 
-static const char samples[] = "a sample is ORDER BY random() LIMIT n";
-static const char star[] = "* means all columns: name those that you want";
-static const char limits[] = "the first rows are LIMIT n, those behind them LIMIT n OFFSET m, at the end of the SELECT";
+static const char samples[] = "for a sample, write ORDER BY random() LIMIT n";
+static const char star[] = "* always means all columns: name those that you want";
+static const char limits[] = "write LIMIT n, or LIMIT n OFFSET m to skip m rows, at the end of the SELECT";
 static const char patterns[] =
-    "patterns are LIKE 'a%' and GLOB 'a[0-9]*'; SQLite has no regular expressions, unless the program adds a function "
+    "match with LIKE 'a%' and GLOB 'a[0-9]*'; SQLite has regular expressions only where the program adds a function "
     "regexp";
-static const char moments[] = "a date is moved by date(day, '+1 month'), a time by datetime(time, '-6 hours')";
-static const char literals[] = "dates and times are texts: '2024-01-31', without a word before them";
-static const char parts[] =
-    "parts of a date are texts: strftime('%Y-%m', day) is its month, with %Y, %m, %d, %H, %M and %S";
+static const char moments[] =
+    "write date(day, '+1 month') to move a date, and datetime(time, '-6 hours') to move a time";
+static const char literals[] = "dates and times are text: write '2024-01-31', without a word before it";
+static const char parts[] = "write strftime('%Y-%m', day) for the month of a date; other parts are %d, %H, %M and %S";
 static const char statistics[] =
-    "median(v), percentile(v, 90), stddev(v) and variance(v) are for a SELECT over an array that runs over columns";
+    "median(v), percentile(v, 90), stddev(v) and variance(v) work in a SELECT that runs over the columns of an array";
 static const char lists[] =
-    "a list is a JSON array: json_each('[1, 2]') in FROM makes rows of it, value IN (1, 2) tests "
-    "a value";
+    "lists are JSON arrays: json_each('[1, 2]') in FROM turns one into rows; to test a value, write value IN (1, 2)";
 static const char groupings[] = "write a SELECT for each grouping, with UNION ALL between them";
-static const char characters[] = "substr(text, 1, n) is the beginning of a text, substr(text, -n) its end";
-static const char powers[] = "a power is pow(x, y)";
+static const char characters[] =
+    "write substr(text, 1, n) for the first n characters of a text, and substr(text, -n) for the last";
+static const char powers[] = "write pow(x, y) for a power";
 
 /* Words and marks; ' stands for any text, # for a number, _ for a word, and [ for what is in brackets. */
 static const dialect_entry phrases[] = {
@@ -47,9 +47,8 @@ static const dialect_entry phrases[] = {
     {"RLIKE", patterns},
     {"! ~", patterns},
     {"~", patterns},
-    {"QUALIFY",
-     "rows are chosen by a window function in a subquery: SELECT * FROM (SELECT *, row_number() OVER (...) AS "
-     "n FROM t) WHERE n = 1"},
+    {"QUALIFY", "filter by a window function in a subquery: SELECT * FROM (SELECT *, row_number() OVER (...) AS "
+                "n FROM t) WHERE n = 1"},
     {"INTERVAL '", moments},
     {"INTERVAL #", moments},
     {"INTERVAL (", moments},
@@ -63,7 +62,7 @@ static const dialect_entry phrases[] = {
     {"SELECT TOP #", limits},
     {"FETCH FIRST", limits},
     {"FETCH NEXT", limits},
-    {"LIMIT ALL", "without LIMIT, all rows come"},
+    {"LIMIT ALL", "leave LIMIT out to get all rows"},
     {"OFFSET #", limits},
     {"GROUP BY ALL", "name the columns of GROUP BY, or their numbers: GROUP BY 1, 2"},
     {"ORDER BY ALL", "name the columns of ORDER BY, or their numbers: ORDER BY 1, 2"},
@@ -90,7 +89,7 @@ static const dialect_entry functions[] = {
      parts},
     {"date_add date_sub dateadd datesub add_months adddate subdate", moments},
     {"date_diff datediff timestampdiff age", "julianday(b) - julianday(a) is the days between two dates"},
-    {"now today getdate curdate sysdate localtimestamp", "the present time, in UTC, is datetime('now')"},
+    {"now today getdate curdate sysdate localtimestamp", "write datetime('now') for the present time, in UTC"},
     {"to_date to_timestamp str_to_date strptime make_date epoch_ms from_unixtime", literals},
     {"unnest explode list_value array", lists},
     {"list array_agg collect_list list_agg", "json_group_array(v) makes a list of the values of a group"},
@@ -110,13 +109,13 @@ static const dialect_entry functions[] = {
     {"stddev stddev_samp stddev_pop stdev variance var_samp var_pop",
      "of an array, stddev(v) and variance(v) are those of a sample"},
     {"len char_length character_length strlen", "length(text) counts the characters"},
-    {"strpos position charindex locate contains", "instr(text, part) is where a part begins, or 0"},
+    {"strpos position charindex locate contains", "instr(text, part) is the position of a part, or 0"},
     {"left right", characters},
     {"concat concat_ws", "a || b joins texts"},
     {"isnull nvl", "coalesce(a, b) is a, or b where a is NULL"},
     {"greatest least", "max(a, b) is the greatest, and min(a, b) the least of several values"},
     {"if", "iif(condition, a, b), or CASE WHEN condition THEN a ELSE b END"},
-    {"truncate", "trunc(x) drops the digits behind the point"},
+    {"truncate", "trunc(x) drops the digits after the decimal point"},
     {"rand", "abs(random()) % n is a random number below n"},
 };
 
@@ -124,8 +123,8 @@ static const dialect_entry statements[] = {
     {"DESCRIBE DESC SUMMARIZE", "the columns of an array are SELECT name, role, datatype FROM tessera_schema('db:t')"},
     {"SHOW",
      "tables are SELECT name FROM sqlite_schema, arrays in a folder SELECT path FROM tessera_objects('folder')"},
-    {"FROM", "FROM comes behind the columns: SELECT * FROM t"},
-    {"PIVOT UNPIVOT", "a column for each value is max(v) FILTER (WHERE name = 'a') AS a"},
+    {"FROM", "FROM comes after the columns: SELECT * FROM t"},
+    {"PIVOT UNPIVOT", "for a column of each value, write max(v) FILTER (WHERE name = 'a') AS a"},
 };
 
 /* ---- Finding them ------------------------------------------------------------------------------------------------ */

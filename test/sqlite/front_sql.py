@@ -699,16 +699,16 @@ def test_missing_tables_that_go_on():
     same(db.error("SELECT tessera_sql('SELECT v FROM X_d')").text, "tessera_sql: no such table: X_d")
 
 
-LIMITS, PATTERNS, MOMENTS, PARTS, LISTS, STAR = "LIMIT n OFFSET m", "LIKE 'a%' and GLOB", "date(day, '+1 month')", "strftime('%Y-%m', day)", "json_each('[1, 2]')", "name those that you want"
+LIMITS, PATTERNS, MOMENTS, PARTS, LISTS, STAR = "write LIMIT n", "LIKE 'a%' and GLOB", "date(day, '+1 month')", "strftime('%Y-%m', day)", "json_each('[1, 2]')", "name those that you want"
 DIALECTS = [
     ("SELECT n::int FROM cube", "CAST(value AS INTEGER)"), ("SELECT TRY_CAST(n AS INT) FROM cube", "CAST(text AS INTEGER) never fails"), ("SELECT n FROM cube WHERE s ILIKE 'a'", "write LIKE for ILIKE"),
     ("SELECT s ILIKE 'a' FROM cube", "write LIKE for ILIKE"), ("SELECT s NOT ILIKE 'a' FROM cube", "write LIKE for ILIKE"), ("SELECT n FROM cube WHERE s SIMILAR TO 'a'", PATTERNS), ("SELECT n FROM cube WHERE s RLIKE 'a'", PATTERNS),
     ("SELECT s ~ 'a' FROM cube", PATTERNS), ("SELECT n FROM cube WHERE s !~ 'a'", PATTERNS), ("SELECT n FROM cube WHERE s ~* 'a'", PATTERNS), ("SELECT regexp_matches(s, 'a') FROM cube", PATTERNS),
     ("SELECT n FROM cube QUALIFY row_number() OVER () = 1", "AS n FROM t) WHERE n = 1"), ("SELECT day + INTERVAL '1 day' FROM cube", MOMENTS), ("SELECT n FROM cube WHERE day > INTERVAL '1 day'", MOMENTS), ("SELECT day - INTERVAL 1 DAY FROM cube", MOMENTS),
     ("SELECT date_add(day, 1) FROM cube", MOMENTS), ("SELECT DATE_TRUNC('month', day), count(*) FROM cube GROUP BY 1", PARTS), ("SELECT EXTRACT(year FROM day) FROM cube", PARTS), ("SELECT year(day) FROM cube", PARTS),
-    ("SELECT n FROM cube WHERE day > DATE '2024-01-01'", "without a word before them"), ("SELECT TIMESTAMP '2024-01-01' FROM cube", "without a word before them"), ("SELECT * EXCLUDE (n) FROM cube", STAR), ("SELECT * EXCEPT (n) FROM cube", STAR),
+    ("SELECT n FROM cube WHERE day > DATE '2024-01-01'", "without a word before it"), ("SELECT TIMESTAMP '2024-01-01' FROM cube", "without a word before it"), ("SELECT * EXCLUDE (n) FROM cube", STAR), ("SELECT * EXCEPT (n) FROM cube", STAR),
     ("SELECT * REPLACE (n + 1 AS n) FROM cube", STAR), ("SELECT TOP 5 n FROM cube", LIMITS), ("SELECT TOP(5) n FROM cube", LIMITS), ("SELECT n FROM cube FETCH FIRST 5 ROWS ONLY", LIMITS), ("SELECT n FROM cube ORDER BY n OFFSET 5 ROWS FETCH NEXT 5 ROWS ONLY", LIMITS),
-    ("SELECT n FROM cube LIMIT ALL", "all rows come"), ("SELECT day, count(*) FROM cube GROUP BY ALL", "GROUP BY 1, 2"), ("SELECT n FROM cube ORDER BY ALL", "ORDER BY 1, 2"), ("SELECT count(*) FROM cube GROUP BY GROUPING SETS ((day))", "UNION ALL"),
+    ("SELECT n FROM cube LIMIT ALL", "get all rows"), ("SELECT day, count(*) FROM cube GROUP BY ALL", "GROUP BY 1, 2"), ("SELECT n FROM cube ORDER BY ALL", "ORDER BY 1, 2"), ("SELECT count(*) FROM cube GROUP BY GROUPING SETS ((day))", "UNION ALL"),
     ("SELECT count(*) FROM cube GROUP BY ROLLUP(day)", "UNION ALL"), ("SELECT ARRAY[1, 2] FROM cube", LISTS), ("SELECT n FROM cube WHERE n = ANY(ARRAY[1, 2])", LISTS), ("SELECT unnest(n) FROM cube", LISTS), ("SELECT n FROM cube, unnest(ARRAY[1])", LISTS),
     ("SELECT DISTINCT ON (day) n FROM cube", "those of its row"), ("SELECT arg_max(day, n) FROM cube", "those of its row"), ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY n) FROM cube", "percentile(v, 90)"), ("SELECT n FROM cube TABLESAMPLE (10)", "ORDER BY random()"),
     ("SELECT n FROM cube USING SAMPLE 10", "ORDER BY random()"), ("SELECT 1 FROM cube, LATERAL (SELECT 1)", "sees no columns"), ("SELECT substring(s FROM 1) FROM cube", "substr(text, 1, n)"), ("SELECT left(s, 1) FROM cube", "substr(text, 1, n)"),
