@@ -187,6 +187,7 @@ def test_lists_of_coordinates():
     fails(NotImplementedError, "least number of parts", lambda: part.partitions(1))
     fails(TypeError, "one axis", lambda: a.sel(y=np.zeros((2, 2))))
     fails(KeyError, "no dimension or label", lambda: a.sel(z=[1]))
+    fails(tessera.Unknown, "array lists has no dimension or label 'z'", lambda: a.sel(z=1))
     fails(ValueError, "is not a coordinate", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 

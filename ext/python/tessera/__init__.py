@@ -7,11 +7,11 @@
 """
 from . import accessor as _accessor
 from .arrays import Array, Stream, changes, configure, drop, open, rows
-from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unsupported)
+from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unknown, Unsupported)
 from .loading import demo, load, loadable_path
 from .making import create, create_as, create_csv, to_anndata
 from .results import Result, sql
 
 __version__ = "@VERSION@"
-__all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unsupported",
+__all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unknown", "Unsupported",
            "Result", "changes", "configure", "create", "create_as", "create_csv", "demo", "drop", "load", "loadable_path", "open", "rows", "sql", "to_anndata"]

@@ -25,7 +25,7 @@ import weakref
 from typing import Any
 
 from . import statements as sql
-from .errors import Denied, Error, Interrupted, Mismatch, NotFound, Range, Unsupported, plain_errors
+from .errors import Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -608,7 +608,7 @@ class Array(Stream):
         told += [("dimension", name, ("dimension", "label")) for name, *_ in self._options.get("order", ())]
         for what, name, roles in told:
             if fields.get(name) not in roles:
-                raise Error(self._lacks(what, name, *roles))
+                raise Unknown(self._lacks(what, name, *roles))
 
     def check_coordinates(self):
         """Raises an error if sel() got a text that a dimension or label cannot have, where it has no texts: SQLite would compare them, and find nothing."""
@@ -735,7 +735,7 @@ class Array(Stream):
             if name not in self.dims:
                 labels = labels or self.labels
                 if name not in labels:
-                    raise KeyError(self._lacks("dimension or label", name, "dimension", "label"))
+                    raise Unknown(self._lacks("dimension or label", name, "dimension", "label"))
                 if labels[name] not in bounds:   # the array has no cells
                     continue
                 between, values = ((low, "backfill"), (high, "pad")), self._label_values(name)
@@ -838,7 +838,7 @@ class Array(Stream):
     def _listed(self, label, values):
         """Returns the dimension of a label, and the coordinates that have one of its values."""
         if label not in self.labels:
-            raise KeyError(self._lacks("dimension or label", label, "dimension", "label"))
+            raise Unknown(self._lacks("dimension or label", label, "dimension", "label"))
         dim = self.labels[label]
         found = [ends[0] for ends in (self._range(label, dim, [value, value]) for value in values["in"]) if ends]
         return dim, {"in": found} if found else []
@@ -944,7 +944,7 @@ class Array(Stream):
     def _expect(self, what, name, *roles):
         """Raises an error if the array has no field of this name. Of an array in a bucket it would be a request: there the first read tells."""
         if "://" not in self.path and not self._about("1", "tessera_schema", f"name = {sql.text(name)}"):
-            raise Error(self._lacks(what, name, *roles))
+            raise Unknown(self._lacks(what, name, *roles))
 
     def _durations(self):
         """The names of the fields that have durations."""
@@ -1213,7 +1213,7 @@ class Array(Stream):
         domain, datatype = {of: about for of, *about in self._about("name, domain, datatype", "tessera_schema", "role = 'dimension'")}[name]
         word = next(filter(_is_word, key if isinstance(key, list) else (low, stop)), None)
         if word is not None and _NUMBERS.match(datatype):
-            raise KeyError(self._lacks("column", strange or word, "attribute", "dimension", "label") + f"; a coordinate of {name} is {datatype}")
+            raise Unknown(self._lacks("column", strange or word, "attribute", "dimension", "label") + f"; a coordinate of {name} is {datatype}")
         begins = json.loads(domain)[0] if domain else None
         if isinstance(begins, int) and begins >= 0 and any(isinstance(end, int) and end < 0 for end in (low, key.stop if isinstance(key, slice) else None)):
             raise IndexError(f"{name}: coordinates of {self.path} begin with {begins}, and indexes are coordinates: none is counted from the end")
@@ -1241,7 +1241,7 @@ class Array(Stream):
     def _aggregate(self, function, attribute, by):
         attribute = self._only(attribute)
         if attribute not in (*self.attributes, *self.dims, *self.labels):
-            raise KeyError(self._lacks("column", attribute, "attribute", "dimension", "label"))
+            raise Unknown(self._lacks("column", attribute, "attribute", "dimension", "label"))
         kinds = self._about("datatype", "tessera_schema", f"name = {sql.text(attribute)} AND cell_val_num = 1")
         kind = kinds[0][0] if kinds and self._options.get("datetimes") != "integer" and function != "count" else ""
         if kind.startswith(("DATETIME_", "TIME_")):

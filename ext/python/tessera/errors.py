@@ -4,7 +4,7 @@ Which SQLite code means what: docs/reference/errors.md.
 """
 import contextlib
 
-__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unsupported", "plain_errors"]
+__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unknown", "Unsupported", "plain_errors"]
 
 
 class Error(Exception):
@@ -51,6 +51,12 @@ class Memory(Error, MemoryError):
 
 class TooBig(Error, MemoryError):
     """Beyond memory_mb, or a limit of SQLite or of the format."""
+
+
+class Unknown(Error, KeyError):
+    """The array has no dimension, label, attribute or column of this name."""
+
+    __str__ = Exception.__str__   # KeyError's puts the message into quotes
 
 
 class Unsupported(Error, NotImplementedError):
