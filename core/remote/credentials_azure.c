@@ -64,7 +64,7 @@ static int ask_authority(tsr_provider *provider, const char *authority, const ch
   if (size < 0 || (size_t)size >= sizeof url || !tsr__service_is_safe(url) ||
       strspn(tenant, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") != strlen(tenant))
     return tsr__fail(error, TSR_DENIED, "the authority is not https, or the tenant's name is not valid");
-  tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};
+  tsr_buffer form = {.memory = provider->memory};
   int rc =
       tsr__buffer_reserve_exactly(&form, 3 * (strlen(value) + strlen(client)) + 1024, error); /* it must not grow */
   if (rc >= 0) rc = tsr__form_field(&form, "grant_type", "client_credentials", error);
@@ -76,10 +76,8 @@ static int ask_authority(tsr_provider *provider, const char *authority, const ch
   if (rc >= 0) rc = tsr__form_field(&form, name, value, error);
   const tsr_service_request request = {
       .method = "POST", .url = url, .body = &form, .header_count = 1, .headers = {FORM_TYPE}};
-  if (rc >= 0) rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
+  if (rc >= 0) rc = tsr__keys_ask_token(provider, &request, credentials, error);
   tsr__secret_release(&form);
-  tsr__secret_release(&response);
   return rc;
 }
 
@@ -121,13 +119,9 @@ static int keys_from_workload(tsr_provider *provider, tsr_credentials *credentia
 /* Asks a service of this machine or of its host. */
 static int ask_identity(tsr_provider *provider, const char *url, const char *header, uint32_t connect_ms,
                         tsr_credentials *credentials, tsr_error *error) {
-  tsr_buffer response = {.memory = provider->memory};
   const tsr_service_request request = {
       .method = "GET", .url = url, .header_count = 1, .headers = {header}, .connect_ms = connect_ms};
-  int rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
-  tsr__secret_release(&response);
-  return rc;
+  return tsr__keys_ask_token(provider, &request, credentials, error);
 }
 
 static int keys_from_app_service(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {

@@ -82,14 +82,12 @@ static int make_form(const tsr_json_member *m, const char *uri, int64_t now, tsr
 /* Asks for a token as if the clock were `ahead` milliseconds later. */
 static int ask_dated(tsr_provider *provider, const tsr_json_member *m, const char *uri, int64_t ahead,
                      tsr_credentials *credentials, tsr_error *error) {
-  tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};
+  tsr_buffer form = {.memory = provider->memory};
   int rc = make_form(m, uri, tsr__keys_clock() + ahead, &form, error);
   const tsr_service_request request = {
       .method = "POST", .url = uri, .body = &form, .header_count = 1, .headers = {FORM_TYPE}};
-  if (rc >= 0) rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
+  if (rc >= 0) rc = tsr__keys_ask_token(provider, &request, credentials, error);
   tsr__secret_release(&form);
-  tsr__secret_release(&response);
   return rc;
 }
 
@@ -170,19 +168,15 @@ static int keys_from_metadata(tsr_provider *provider, tsr_credentials *credentia
   const int size = snprintf(url, sizeof url, "http://%s" METADATA_PATH, host ? host : METADATA_HOST);
   if (size < 0 || (size_t)size >= sizeof url)
     return tsr__fail(error, TSR_DENIED, "metadata: GCE_METADATA_HOST is long");
-  tsr_buffer response = {.memory = provider->memory};
   const tsr_service_request request = {.method = "GET",
                                        .url = url,
                                        .header_count = 1,
                                        .headers = {"Metadata-Flavor: Google"},
                                        .flavor = "Google",
                                        .connect_ms = TSR_INSTANCE_MS};
-  int rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc == TSR_UNREACHABLE) rc = tsr__fail(error, TSR_NOT_FOUND, "metadata: no service");
-  else if (rc < 0) (void)tsr__wrap(error, "metadata");
-  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
-  tsr__secret_release(&response);
-  return rc;
+  const int rc = tsr__keys_ask_token(provider, &request, credentials, error);
+  if (rc == TSR_UNREACHABLE) return tsr__fail(error, TSR_NOT_FOUND, "metadata: no service");
+  return rc < 0 ? tsr__wrap(error, "metadata") : rc;
 }
 
 int tsr__keys_gcs(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {

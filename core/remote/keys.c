@@ -316,7 +316,7 @@ static bool seconds_of(tsr_text_part text, int64_t *seconds) {
   return text.size > 0;
 }
 
-int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error) {
+static int take_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error) {
   tsr_json_member members[] = {{.name = "access_token"}, {.name = "expires_in"}, {.name = "expires_on"}};
   int64_t seconds, expires = INT64_MAX;
   tsr_error damage = {0};
@@ -326,4 +326,13 @@ int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_crede
   if (seconds_of(members[2].text, &seconds)) expires = tsr__keys_expiry(provider, seconds * 1000);
   else if (seconds_of(members[1].text, &seconds)) expires = (int64_t)tsr__moment() + seconds * 1000;
   return tsr__keys_make_token(provider->memory, TSR_KEYS_BEARER, members[0].text, expires, credentials, error);
+}
+
+int tsr__keys_ask_token(tsr_provider *provider, const tsr_service_request *what, tsr_credentials *credentials,
+                        tsr_error *error) {
+  tsr_buffer response = {.memory = provider->memory};
+  int rc = tsr__service_ask(provider, what, &response, error);
+  if (rc >= 0) rc = take_token(provider, &response, credentials, error);
+  tsr__secret_release(&response);
+  return rc;
 }
