@@ -57,7 +57,7 @@ class Field(C.Structure):
                 ("cell_size", C.c_uint64), ("filters", Pipeline), ("has_domain", C.c_bool), ("has_extent", C.c_bool),
                 ("low", C.c_uint8 * 8), ("high", C.c_uint8 * 8), ("extent", C.c_uint8 * 8), ("nullable", C.c_bool),
                 ("fill_validity", C.c_uint8), ("data_order", C.c_uint8), ("fill", C.c_char_p), ("fill_size", C.c_uint64),
-                ("enumeration", C.c_char_p)]
+                ("enumeration", C.c_char_p), ("duration", C.c_bool)]
 
 
 class Interval(C.Structure):
