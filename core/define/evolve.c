@@ -518,7 +518,7 @@ static bool has_attribute(const tsr_schema *schema, const evolve_change *change)
 static int mark_duration(tsr_array *array, const char *name, bool duration, tsr_error *error) {
   static const uint8_t yes = 1;
   tsr_buffer key = {.memory = &array->memory};
-  int rc = tsr__buffer_printf(&key, error, TSR_DURATION_KEY "%s%c", name, 0);
+  int rc = tsr__buffer_printf(&key, error, TSR_KEY_DURATION "%s%c", name, 0);
   const tsr_metadatum entry = {.key = (const char *)key.data,
                                .key_size = rc < 0 ? 0 : strlen((const char *)key.data),
                                .datatype = TSR_UINT8,
@@ -538,8 +538,11 @@ int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const 
       .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
   const tsr_schema *schema;
   tsr_error ignored;
-  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
-  const bool marked = attribute->duration && !attribute_of(schema, attribute->name);
+  bool marked = false;
+  if (attribute->duration) {
+    TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+    marked = !attribute_of(schema, attribute->name);
+  }
   if (marked) TSR_TRY(mark_duration(array, attribute->name, true, error)); /* before a schema has the attribute */
   const int rc = evolve(array, &change, error);
   if (rc < 0 && marked) (void)mark_duration(array, attribute->name, false, &ignored);

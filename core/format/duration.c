@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "format/layout.h"
 #include "format/metadata.h"
 #include "model/datatype.h"
 
@@ -20,8 +21,8 @@ bool tsr__durations_possible(const tsr_schema *schema) {
 
 /* Returns true if the metadatum says of the field that it is a duration. */
 static bool names_field(const tsr_metadatum *entry, const tsr_field *field) {
-  const uint64_t prefix = strlen(TSR_DURATION_KEY), size = strlen(field->name);
-  return entry->key_size == prefix + size && !memcmp(entry->key, TSR_DURATION_KEY, prefix) &&
+  const uint64_t prefix = strlen(TSR_KEY_DURATION), size = strlen(field->name);
+  return entry->key_size == prefix + size && !memcmp(entry->key, TSR_KEY_DURATION, prefix) &&
          !memcmp(entry->key + prefix, field->name, size);
 }
 
@@ -36,7 +37,7 @@ void tsr__durations_mark(tsr_schema *schema, const tsr_metadata *metadata) {
 static int encode_mark(const tsr_field *field, tsr_buffer *out, tsr_error *error) {
   static const uint8_t yes = 1;
   tsr_buffer key = {.memory = out->memory};
-  int rc = tsr__buffer_printf(&key, error, TSR_DURATION_KEY "%s", field->name);
+  int rc = tsr__buffer_printf(&key, error, TSR_KEY_DURATION "%s", field->name);
   const tsr_metadata_entry entry = {.key = (char *)key.data,
                                     .key_size = key.size,
                                     .datatype = TSR_UINT8,

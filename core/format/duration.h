@@ -1,12 +1,10 @@
 /* duration.h: which TIME fields of an array are durations, and not times of day. The datatype does not tell, so an
- * array keeps for each such field a metadatum under the key "__tessera_duration." and the field's name, whatever its
+ * array keeps for each such field a metadatum under the key TSR_KEY_DURATION and the field's name, whatever its
  * value; TileDB ignores them. A reader of a schema sets `duration` of its fields by them. */
 #ifndef TSR_FORMAT_DURATION_H
 #define TSR_FORMAT_DURATION_H
 
 #include "base/memory.h"
-
-#define TSR_DURATION_KEY "__tessera_duration." /* of the metadata; the name of the field follows */
 
 /* Returns true if a field of the schema may be a duration: it is of a TIME datatype. */
 bool tsr__durations_possible(const tsr_schema *schema);

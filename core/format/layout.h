@@ -31,6 +31,10 @@
 #define TSR_FILE_OLD_PENDING       ".pending" /* below version 12: a marker in the fragment's directory */
 #define TSR_SLOT_NAME_COORDS       "__coords" /* below version 5: the slot of all coordinates */
 
+/* ---- Keys of metadata --------------------------------------------------------------------------------------------- */
+
+#define TSR_KEY_DURATION "__tessera_duration." /* the name of a field follows (duration.h) */
+
 /* ---- Suffixes and prefixes --------------------------------------------------------------------------------------- */
 
 #define TSR_SUFFIX_WRITE         ".wrt" /* commits a fragment, from version 12 on */

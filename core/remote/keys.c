@@ -316,7 +316,7 @@ static bool seconds_of(tsr_text_part text, int64_t *seconds) {
   return text.size > 0;
 }
 
-static int take_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error) {
+int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error) {
   tsr_json_member members[] = {{.name = "access_token"}, {.name = "expires_in"}, {.name = "expires_on"}};
   int64_t seconds, expires = INT64_MAX;
   tsr_error damage = {0};
@@ -332,7 +332,7 @@ int tsr__keys_ask_token(tsr_provider *provider, const tsr_service_request *what,
                         tsr_error *error) {
   tsr_buffer response = {.memory = provider->memory};
   int rc = tsr__service_ask(provider, what, &response, error);
-  if (rc >= 0) rc = take_token(provider, &response, credentials, error);
+  if (rc >= 0) rc = tsr__keys_from_token(provider, &response, credentials, error);
   tsr__secret_release(&response);
   return rc;
 }

@@ -168,7 +168,10 @@ typedef struct tsr_json_member {
  * has any of it. */
 int tsr__json_members(char *text, tsr_json_member *members, size_t count, tsr_error *error);
 
-/* Asks a service for a token: its answer is a JSON object with access_token, and expires_in or expires_on in seconds. */
+/* Takes the answer of a service of tokens: access_token, and expires_in or expires_on in seconds. */
+int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error);
+
+/* Asks a service for a token, and takes it. */
 int tsr__keys_ask_token(tsr_provider *provider, const tsr_service_request *what, tsr_credentials *credentials,
                         tsr_error *error);
 

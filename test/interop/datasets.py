@@ -196,12 +196,9 @@ def test_names_that_are_not_there():
     a = tessera.create("names", {"v": np.arange(20.0).reshape(4, 5)}, dimensions=["y", "x"], labels={"lat": ("y", [50.0, 48, 46, 44])})
     says = "array names has no {} (it has y, x as dimensions; lat as label{})"
     wrong = says.format("dimension or label 'latitud'", "")
-    for part in (a.sel(latitud=50), a.sel(latitud=(40, 50))):
-        for act in (lambda: pa.table(part), lambda: part.numpy(), lambda: len(part), lambda: part.mean(), lambda: part.shape, lambda: part.partitions(2), lambda: tessera.sql("SELECT * FROM part", part=part)):
-            fails(tessera.Error, wrong, act)
-        if dask:
-            fails(KeyError, wrong, lambda: part.dask())
-    fails(KeyError, wrong, lambda: a.sel(latitud=[50]))
+    for place in (50, (40, 50), [50], slice(40, None)):
+        fails(tessera.Error, wrong, lambda: a.sel(latitud=place))
+        fails(KeyError, wrong, lambda: a.sel(latitud=place))
     for act in (lambda: pa.table(a.select("lati")), lambda: tessera.sql("SELECT * FROM part", part=a.select("lati")), lambda: len(a.select("lati"))):
         fails(tessera.Error, says.format("column 'lati'", "; v as attribute"), act)
     for act in (lambda: pa.table(a.where("vv", ">", 3)), lambda: len(a.where("vv", ">", 3))):
@@ -1226,7 +1223,7 @@ def test_append_of_other_units():
     """What tells the meaning of a number must be the same, or is converted without loss: units, epochs, calendars, scales, the precision of instants."""
     db = sqlite3.connect(":memory:", isolation_level=None)
     tessera.load(db)
-    days = xr.date_range("2001-02-26", periods=6, calendar="noleap", use_cftime=True)
+    days = xr.date_range("2001-02-26", periods=6, calendar="noleap", use_cftime=True) if has_cftime else None
     whole = xr.Dataset({"t": (("time", "x"), np.arange(12.0).reshape(6, 2), {"units": "K"})}, {"time": days, "x": ("x", [1.0, 2], {"units": "degrees_east"})}) if has_cftime else None
     plain = xr.Dataset({"t": (("time", "x"), np.arange(12.0).reshape(6, 2), {"units": "K"})}, {"time": np.arange("2001-02-26", "2001-03-04", dtype="M8[D]").astype("M8[ns]"), "x": ("x", [1.0, 2], {"units": "degrees_east"})})
     raw = plain.assign_coords(time=("time", np.arange(6), {"units": "days since 2001-02-26", "calendar": "noleap"}))

@@ -4,6 +4,7 @@ unit. Random values lie around 0 and around a day, and pandas and Python's integ
 usage: durations.py EXTENSION [WORD ...]
 """
 import datetime
+import itertools
 import random
 import sqlite3
 import statistics
@@ -24,6 +25,7 @@ except ImportError:
     pl = None
 
 SEED = 20240601
+NUMBERS = itertools.count()   # each array in a directory has a name of its own
 OPERATORS = {"=": lambda a, b: a == b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}
 PER_DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 
@@ -56,7 +58,8 @@ def connected():
 def places(unit):
     """An array in a directory, and one in a database: the keyword arguments of create(), and how FROM names it."""
     db = connected()
-    return (("durations_" + unit, None, f"'./durations_{unit}'"), (f"db:d_{unit}", db, f"d_{unit}"))
+    path = f"durations_{next(NUMBERS)}"
+    return ((path, None, f"'./{path}'"), (f"db:d_{unit}", db, f"d_{unit}"))
 
 
 def test_frames():

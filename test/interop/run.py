@@ -13,7 +13,7 @@ import sys
 
 TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
-ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
+ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", "cftime", *more]
                                                                               for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
 FILES = "pyarrow, pandas, xarray", [["netCDF4", "zarr", "rioxarray", "geopandas", "laspy", "cyvcf2", "anndata", "scipy"], ["netCDF4", "rioxarray", "anndata", "scipy"], ["xarray"]]   # files.py names what is missing
 BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
