@@ -531,21 +531,35 @@ static int mark_duration(tsr_array *array, const char *name, bool duration, tsr_
   return rc;
 }
 
+/* Notes whether a new attribute of a TIME datatype is a duration. One that had its name may have been: dropping it left
+ * the note, since earlier states of the array still have it. */
+static int settle_duration(tsr_array *array, const tsr_field *attribute, bool *changed, tsr_error *error) {
+  const tsr_schema *schema;
+  tsr_metadata *all;
+  tsr_field before = *attribute;
+  tsr_schema alone = {.attribute_count = 1, .fields = &before};
+  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  if (attribute_of(schema, attribute->name)) return TSR_OK;
+  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
+  before.duration = false;
+  tsr__durations_mark(&alone, all);
+  tsr_metadata_close(all);
+  if (before.duration == attribute->duration) return TSR_OK;
+  *changed = true;
+  return mark_duration(array, attribute->name, attribute->duration, error);
+}
+
 int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                             tsr_error *error) {
   TSR_OWN_ERROR(error);
   const evolve_change change = {
       .make = add_attribute, .is_made = has_attribute, .attribute = attribute, .enumeration = enumeration};
-  const tsr_schema *schema;
   tsr_error ignored;
-  bool marked = false;
-  if (attribute->duration) {
-    TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
-    marked = !attribute_of(schema, attribute->name);
-  }
-  if (marked) TSR_TRY(mark_duration(array, attribute->name, true, error)); /* before a schema has the attribute */
+  bool changed = false;
+  if (tsr_datatype_kind(attribute->datatype) == TSR_KIND_TIME)
+    TSR_TRY(settle_duration(array, attribute, &changed, error)); /* before a schema has the attribute */
   const int rc = evolve(array, &change, error);
-  if (rc < 0 && marked) (void)mark_duration(array, attribute->name, false, &ignored);
+  if (rc < 0 && changed) (void)mark_duration(array, attribute->name, !attribute->duration, &ignored);
   return rc;
 }
 
@@ -622,13 +636,8 @@ static int check_unconstrained(tsr_array *array, const char *name, tsr_error *er
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const evolve_change change = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
-  const tsr_schema *schema;
   TSR_TRY(check_unconstrained(array, name, error));
-  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
-  const tsr_field *field = attribute_of(schema, name);
-  const bool duration = field && field->duration; /* another attribute may get the name */
-  TSR_TRY(evolve(array, &change, error));
-  return duration ? mark_duration(array, name, false, error) : TSR_OK;
+  return evolve(array, &change, error);
 }
 
 /* ---- Enumerations ------------------------------------------------------------------------------------------------ */

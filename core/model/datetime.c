@@ -287,8 +287,10 @@ bool tsr__time_convert(tsr_datatype from, tsr_datatype to, int64_t *value) {
   if (*value == INT64_MIN) return true;
   if (numerator >= denominator) { /* all units divide each other */
     const tsr_wide ratio = numerator / denominator;
-    if (ratio > INT64_MAX || __builtin_mul_overflow(*value, (int64_t)ratio, value)) return *value == 0;
-    return *value != INT64_MIN;
+    int64_t made = 0;
+    if (*value != 0 && (ratio > INT64_MAX || __builtin_mul_overflow(*value, (int64_t)ratio, &made))) return false;
+    *value = made;
+    return made != INT64_MIN;
   }
   const tsr_wide ratio = denominator / numerator;
   if (*value % ratio != 0) return false;

@@ -113,14 +113,15 @@ void tsx_result_string(sqlite3_context *context, sqlite3_str *out) {
   else sqlite3_result_text64(context, text, (sqlite3_uint64)length, sqlite3_free, SQLITE_UTF8);
 }
 
-static void result_json(sqlite3_context *context, tsr_datatype datatype, const uint8_t *p, uint64_t size,
-                        bool datetimes_integer) {
+static void result_json(sqlite3_context *context, const tsx_column *column, tsr_datatype datatype, const uint8_t *p,
+                        uint64_t size) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   uint64_t each = tsr_datatype_size(datatype);
   sqlite3_str_appendchar(out, 1, '[');
   for (uint64_t i = 0; i + each <= size; i += each) {
     if (i) sqlite3_str_appendchar(out, 1, ',');
-    tsx_json_value(out, datatype, p + i, datetimes_integer);
+    if (column->nat_is_null && tsx_load_signed(p + i, 8) == INT64_MIN) sqlite3_str_appendall(out, "null");
+    else tsx_json_value(out, datatype, p + i, column->datetimes_integer);
   }
   sqlite3_str_appendchar(out, 1, ']');
   tsx_result_string(context, out);
@@ -195,7 +196,7 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
   case TSX_DATETIME: result_datetime(context, datatype, tsx_load_signed(p, 8)); break;
   case TSX_JSON:
     datatype = tsx_datatype_shown(datatype, column->uint64_signed);
-    result_json(context, datatype, p, size, column->datetimes_integer);
+    result_json(context, column, datatype, p, size);
     break;
   case TSX_LABEL: break;
   default: tsx_number_result(context, form, p, 0);

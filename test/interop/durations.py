@@ -261,4 +261,66 @@ def test_given():
     same(len(begun), 4, "the Array before")
 
 
+def test_unions():
+    """Each SELECT of a UNION has a say: what only the first one shows as durations of this unit, or as instants, is a number or a text."""
+    df = pd.DataFrame({"d": np.array([108000, -5], "m8[s]"), "day": np.array(["2024-01-05T10", "2024-01-06"], "M8[us]"), "x": [1, 2]}, index=pd.Index([1, 2], name="k"))
+    tessera.create("unions", df)
+    tessera.create("unions-ms", df.assign(d=df["d"].astype("m8[ms]"), x=df["x"].astype("i1")))
+
+    def types(text):
+        found = tessera.sql(text.replace("FROM s", "FROM 'unions'").replace("FROM ms", "FROM 'unions-ms'")).df()
+        return [str(kind).partition("[")[0] for kind in found.dtypes], found
+    same(types("SELECT d, day FROM s UNION ALL SELECT d, day FROM s ORDER BY 2")[0], ["timedelta64", "datetime64"])
+    same(types("WITH a AS (SELECT d, day FROM s) SELECT d, day FROM a UNION SELECT d, day FROM s LIMIT 1")[0], ["timedelta64", "datetime64"])
+    same(types("SELECT d, day FROM s EXCEPT SELECT x, 'none' FROM s")[0], ["timedelta64", "datetime64"])
+    kinds, found = types("SELECT d FROM s UNION ALL SELECT d FROM ms")
+    same((kinds, sorted(found["d"])), (["int64"], [-5000, -5, 108000, 108000000]))
+    kinds, found = types("SELECT d FROM s UNION ALL SELECT x FROM s")
+    same((kinds, sorted(found["d"])), (["int64"], [-5, 1, 2, 108000]))
+    kinds, found = types("SELECT day, x FROM s UNION ALL SELECT 'total', sum(x) FROM s ORDER BY x")
+    same((found["day"].tolist()[-1], found["x"].tolist()), ("total", [1, 2, 3]))
+    kinds, found = types("SELECT x FROM ms UNION ALL SELECT 1000 * x FROM s")
+    same(sorted(found["x"]), [1, 2, 1000, 2000])
+    same(types("SELECT d FROM (SELECT d FROM s UNION ALL SELECT x FROM s)")[0], ["int64"])
+
+
+def test_names_that_are_dropped():
+    """An attribute that is dropped stays a duration in earlier states; another one of its name is what it was declared as."""
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('dropped', k INT DIMENSION, a TIME_SEC DURATION, b INT)")
+    db.execute("INSERT INTO t VALUES(1, 60, 1), (2, 90000, 1)")
+    last = db.execute("SELECT last_write FROM tessera_array('dropped')").fetchone()[0]
+    db.execute("SELECT tessera_drop_attribute('dropped', 'a')").fetchall()
+    past = connected()
+    past.execute(f"CREATE VIRTUAL TABLE p USING tessera('dropped', as_of={last})")
+    same(past.execute("SELECT a FROM p ORDER BY k").fetchall(), [(60,), (90000,)])
+    db.execute("SELECT tessera_add_attribute('dropped', 'a TIME_SEC')").fetchall()
+    later = connected()
+    later.execute("CREATE VIRTUAL TABLE t USING tessera('dropped')")
+    later.execute("INSERT INTO t(k, a) VALUES(3, '01:00:00')")
+    same(later.execute("SELECT a FROM t WHERE k = 3").fetchall(), [("01:00:00",)])
+
+
+def test_beyond_64_bits():
+    """Values that the unit of an array cannot have are refused, and means need no sum that fits."""
+    array = tessera.create("fine", pd.DataFrame({"k": [1], "d": np.array([1], "m8[ns]")}), dimensions=["k"])
+    for number in (2**62, 2**63 - 1, -2**62, 10**10):
+        fails(tessera.Error, "column 'd'", lambda: tessera.create("fine", pa.table({"k": [2], "d": pa.array([number], pa.duration("s"))}), if_exists="append"))
+    same(len(array), 1)
+    days = np.array(["1700-01-01", "2024-01-01", "2200-01-01"] * 3, "M8[ns]")
+    far = tessera.create("far", pd.DataFrame({"k": range(9), "t": days, "s": list("abc") * 3, "c": pd.Categorical(["1", "2", "3"] * 3)}), dimensions=["k"])
+    same(np.datetime64(far["t"].mean()).astype("M8[D]"), np.datetime64(int(days.astype("M8[D]").astype("i8").sum()) // 9, "D"))
+    for name in ("s", "c"):
+        for act in (lambda: far[name].mean(), lambda: far[name].sum(), lambda: far.mean(name, by="k")):
+            fails(TypeError, "has texts", act)
+
+
+def test_several_values():
+    """NaT is null in the JSON of a cell with several durations, so that json_each sums what is there."""
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE v USING tessera(k INT DIMENSION, d TIME_MIN[2] DURATION, t TIME_MIN[2])")
+    db.execute("""INSERT INTO v VALUES(1, '[1500,null]', '["00:01",null]')""")
+    same(db.execute("SELECT d, t, (SELECT sum(value) FROM json_each(d)) FROM v").fetchall(), [("[1500,null]", '["00:01",null]', 1500)])
+
+
 run(globals(), "durations are durations")

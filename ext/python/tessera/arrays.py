@@ -59,6 +59,7 @@ _DURATION = "__tessera_duration."   # metadata: the TIME field of that name has 
 DTYPES = "__tessera_pandas_dtypes"   # metadata: the nullable types of pandas that columns of a DataFrame had, as JSON
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
 LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
+_TEXTS = ("ASCII", "UTF8", "UTF16", "UTF32", "UCS2", "UCS4")
 _NUMBERS = re.compile("U?INT|FLOAT")   # datatypes of dimensions whose coordinates are numbers
 _OPERATORS = ("=", "==", "<", "<=", ">", ">=", "in", "is", "is not")   # of where()
 _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
@@ -1242,8 +1243,11 @@ class Array(Stream):
         attribute = self._only(attribute)
         if attribute not in (*self.attributes, *self.dims, *self.labels):
             raise Unknown(self._lacks("column", attribute, "attribute", "dimension", "label"))
-        kinds = self._about("datatype", "tessera_schema", f"name = {sql.text(attribute)} AND cell_val_num = 1")
-        kind = kinds[0][0] if kinds and self._options.get("datetimes") != "integer" and function != "count" else ""
+        kind, several, enumeration = self._about("datatype, cell_val_num IS NOT 1, enumeration", "tessera_schema", f"name = {sql.text(attribute)}")[0]
+        if function in ("sum", "avg") and (kind in _TEXTS or enumeration is not None and self._calculate(f"typeof(min({sql.name(attribute)}))") == "text"):
+            raise Mismatch(f"{'mean' if function == 'avg' else function}({attribute!r}): the column has texts")
+        if several or self._options.get("datetimes") == "integer" or function == "count":
+            kind = ""
         if kind.startswith(("DATETIME_", "TIME_")):
             return self._aggregate_times(function, attribute, kind, by)
         return self._aggregate_plain(function, attribute, by)

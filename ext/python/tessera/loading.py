@@ -20,6 +20,13 @@ def loadable_path():
     raise FileNotFoundError(f"the tessera extension is not in {folder}: install sqlite-tessera again")
 
 
+def _adapt_duration(value):
+    """A column of durations is a number of its own unit, which a parameter does not know; a text would be greater than all of them."""
+    if value == value:
+        raise TypeError(f"a parameter is the duration {value}, and SQL compares numbers of the column's unit: give the number, value // numpy.timedelta64(1, 'us') for one of "
+                        "microseconds, or a text such as '05:06:07' for a time of day")
+
+
 def _adapt_scalars(connection):
     """Registers adapters for numpy's scalars, if numpy is installed."""
     module = next((m for m in (sys.modules.get(base.__module__.partition(".")[0]) for base in type(connection).__mro__) if hasattr(m, "register_adapter")), None)
@@ -32,8 +39,8 @@ def _adapt_scalars(connection):
         return
     from .arrays import _plain, is_missing
     adapters = {numpy.dtype(letter).type: type_ for letters, type_ in (("?bhilqBHILQ", int), ("efg", float)) for letter in letters}
-    for kind in (numpy.datetime64, numpy.timedelta64):
-        adapters[kind] = lambda value: None if is_missing(value) else _plain(value)
+    adapters[numpy.datetime64] = lambda value: None if is_missing(value) else _plain(value)
+    adapters[numpy.timedelta64] = _adapt_duration
     for kind, adapter in adapters.items():
         if (kind, module.PrepareProtocol) not in getattr(module, "adapters", ()):
             module.register_adapter(kind, adapter)
@@ -43,7 +50,8 @@ def load(connection):
     """Loads tessera into a connection of sqlite3, apsw or pysqlite3, and disables extension loading again, as it is by default.
 
     A process may use several of these modules at once: each gets a copy of the extension. sqlite3 and pysqlite3 pass numpy's scalars to SQLite as
-    bytes; from then on they pass numbers, texts and NULL, on all connections. Adapters that the program has registered stay.
+    bytes; from then on they pass numbers, texts and NULL, on all connections, and refuse durations, whose unit SQL does not know. Adapters that the
+    program has registered stay.
     """
     if not hasattr(connection, "enable_load_extension"):
         raise RuntimeError(

@@ -33,7 +33,7 @@ def spread(function: str, column: str, calculate: Any, low: int) -> Fraction:
     if function == "avg":
         try:
             count, total = calculate(f"count({column})", f"sum({above})")
-            return low + Fraction(total, count)
+            return low + Fraction(total) / count   # the sum is a real number if it is beyond 64 bits
         except Error as e:
             if "overflow" not in str(e):
                 raise
