@@ -281,9 +281,9 @@ tsr_path tsr__merge_fragment_path(uint32_t version, const char *name);
 bool tsr__merge_stem(const char *name, char stem[128]);
 
 /* Cancels the rivals of these merges, others with a source in common, or waits for those that have priority. TSR_ABORT
- * if one of them is about to commit. The array must have been listed since the merges were staged. Sets *found if there
- * was any rival; then the listing is outdated. */
-int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *found, tsr_error *error);
+ * if one of them is about to commit. The array must have been listed since the merges were staged. Sets *outdated if a
+ * rival may have committed since that listing. */
+int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *outdated, tsr_error *error);
 
 /* Decides that this merge commits. From then on nobody can cancel it. TSR_ABORT if it has been cancelled. */
 int tsr__merge_conflict_decide(tsr_replacement *replacement, tsr_error *error);

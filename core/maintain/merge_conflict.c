@@ -194,31 +194,38 @@ static bool has_source(const tsr_replacement *r, const tsr_names *names) {
   return false;
 }
 
-/* Reads the sources of another merge from its staged vacuum file. An incomplete file names none. */
-static int read_sources(tsr_store *store, const char *file, tsr_arena *arena, tsr_names *names, tsr_error *error) {
+/* Reads the sources of another merge from its staged vacuum file. An incomplete file names none: its merge has yet to
+ * list the array, and will find this one. *ended: the file is gone, since the merge has ended, with a commit or
+ * without. */
+static int read_sources(tsr_store *store, const char *file, tsr_arena *arena, tsr_names *names, bool *ended,
+                        tsr_error *error) {
   tsr_buffer bytes = {.memory = arena->memory};
   tsr_error unseen;
   *names = (tsr_names){0};
   int rc = tsr__store_read_all(store, file, VACUUM_MAX, &bytes, error);
   tsr_input in = tsr__input(bytes.data, bytes.size);
-  if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* the other merge has ended, with a commit or without */
+  *ended = rc == TSR_NOT_FOUND;
+  if (*ended) rc = TSR_OK;
   else if (rc >= 0 && tsr__names_decode(&in, arena, names, &unseen) < 0) names->count = 0;
   tsr__buffer_release(&bytes);
   return rc;
 }
 
-/* Cancels another merge, `name`, for the sake of each of these merges with a source in common. */
-static int cancel_rival(const tsr_merges *merges, const char *name, bool *found, tsr_error *error) {
+/* Cancels another merge, `name`, for the sake of each of these merges with a source in common. Sets *outdated if the
+ * merge may have committed since the array was listed. */
+static int cancel_rival(const tsr_merges *merges, const char *name, bool *outdated, tsr_error *error) {
   const tsr_replacement *first = merges->items[0];
   const tsr_path p = tsr__merge_commit_path(first->version, ".", name, TSR_SUFFIX_STAGED_VACUUM);
   tsr_names sources;
   tsr_arena arena;
+  bool ended = false;
   tsr__arena_init(&arena, first->memory);
-  int rc = read_sources(first->array->store, p.text, &arena, &sources, error);
+  int rc = read_sources(first->array->store, p.text, &arena, &sources, &ended, error);
+  if (ended) *outdated = true;
   for (uint32_t i = 0; i < merges->count && rc >= 0; i++) {
     const tsr_replacement *r = merges->items[i];
     if (!has_source(r, &sources)) continue;
-    *found = true;
+    *outdated = true;
     if (strcmp(name, r->names[0]) < 0) rc = wait_for_merge(r, name, p.text, error);
     if (rc >= 0) rc = give_way_if_cancelled(r, error);
     if (rc >= 0) rc = cancel_merge(r, name, error);
@@ -251,12 +258,12 @@ static int find_others(const tsr_merges *merges, tsr_buffer *names, tsr_error *e
   return rc;
 }
 
-int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *found, tsr_error *error) {
+int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *outdated, tsr_error *error) {
   tsr_buffer names = {.memory = merges->items[0]->memory}; /* copied: to cancel a merge may list the array again */
-  *found = false;
+  *outdated = false;
   int rc = find_others(merges, &names, error);
   for (uint64_t at = 0; at < names.size && rc >= 0; at += TSR_STAGED_NAME)
-    rc = cancel_rival(merges, (const char *)names.data + at, found, error);
+    rc = cancel_rival(merges, (const char *)names.data + at, outdated, error);
   tsr__buffer_release(&names);
   return rc;
 }

@@ -290,10 +290,10 @@ static int check_sources(const tsr_merges *merges, bool *uncommitted, tsr_error 
  * vacuum file after the first of the listings here, or removes it before the last. So the check is retried. */
 static int confirm(const tsr_merges *merges, tsr_error *error) {
   tsr_array *array = merges->items[0]->array;
-  bool uncommitted = false, rivals = false;
+  bool uncommitted = false, outdated = false;
   TSR_TRY(tsr__log_list(&array->log, true, true, error));
-  TSR_TRY(tsr__merge_conflict_cancel(merges, &rivals, error));
-  if (rivals) TSR_TRY(tsr__log_list(&array->log, true, true, error));
+  TSR_TRY(tsr__merge_conflict_cancel(merges, &outdated, error));
+  if (outdated) TSR_TRY(tsr__log_list(&array->log, true, true, error));
   int rc = check_sources(merges, &uncommitted, error);
   struct timespec pause = {.tv_nsec = CHECK_PAUSE * 1000000};
   for (int i = 1; i < CHECK_ATTEMPTS && rc == TSR_ABORT && uncommitted; i++, pause.tv_nsec += pause.tv_nsec / 2) {

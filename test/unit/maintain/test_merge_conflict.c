@@ -190,8 +190,8 @@ static int cancel_rivals(tsr_array *array, const char *name, const char *source)
   ok(tsr__log_list(&array->log, true, true, &error));
   fragment.name = (char *)(uintptr_t)(source ? source : array->log.listing->fragments.items[0].name);
   tsr_replacement *one = &r;
-  bool found;
-  return tsr__merge_conflict_cancel(&(tsr_merges){1, &one}, &found, &error);
+  bool outdated;
+  return tsr__merge_conflict_cancel(&(tsr_merges){1, &one}, &outdated, &error);
 }
 
 static bool rival_has_fragment(void) {

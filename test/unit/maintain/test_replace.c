@@ -2,6 +2,7 @@
  * hook in the store runs the other process just before a chosen call. */
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -624,6 +625,104 @@ static void test_merge_that_fails_beside_others(void **state) {
   }
 }
 
+/* ---- Two merges of the same fragments ---------------------------------------------------------------------------- */
+
+/* A second process, with an environment of its own: it merges all fragments, and stops when all that is left to do is
+ * the rename that commits the merge, until it is let go on. */
+static struct {
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  bool stopped, may_go_on;
+  char staged[200]; /* its staged commit */
+  int code;
+} rival = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static tsr_store_methods stopping;
+
+static int stopping_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
+  uint64_t stem;
+  if (tsr__name_suffix(to, ".con", &stem) || tsr__name_suffix(to, ".wrt", &stem)) {
+    pthread_mutex_lock(&rival.mutex);
+    snprintf(rival.staged, sizeof rival.staged, "%s", from);
+    rival.stopped = true;
+    pthread_cond_broadcast(&rival.changed);
+    while (!rival.may_go_on) pthread_cond_wait(&rival.changed, &rival.mutex);
+    pthread_mutex_unlock(&rival.mutex);
+  }
+  return plain->rename_exclusive(s, from, to, e);
+}
+static void *merge_beside(void *unused) {
+  const tsr_array_options options = {.threads = 1};
+  tsr_environment *own;
+  tsr_array *array;
+  tsr_error one;
+  uint64_t merged;
+  rival.code = tsr_environment_open(NULL, &own, &one);
+  if (rival.code < 0) return unused;
+  rival.code = tsr_array_open(own, path, &options, &array, &one);
+  if (rival.code >= 0) {
+    plain = array->store->methods;
+    stopping = *plain;
+    stopping.rename_exclusive = stopping_rename;
+    array->store->methods = &stopping;
+    rival.code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &merged, &one);
+    tsr_array_close(array);
+  }
+  tsr_environment_close(own);
+  return unused;
+}
+static void start_rival(void) {
+  char vacuum[240];
+  rival.stopped = rival.may_go_on = false;
+  assert_int_equal(pthread_create(&rival.thread, NULL, merge_beside, NULL), 0);
+  pthread_mutex_lock(&rival.mutex);
+  while (!rival.stopped) pthread_cond_wait(&rival.changed, &rival.mutex);
+  pthread_mutex_unlock(&rival.mutex);
+  snprintf(vacuum, sizeof vacuum, "%s.vac.new", rival.staged);
+  age(vacuum); /* so that nobody waits for it */
+}
+static void let_rival_end(void) {
+  pthread_mutex_lock(&rival.mutex);
+  rival.may_go_on = true;
+  pthread_cond_broadcast(&rival.changed);
+  pthread_mutex_unlock(&rival.mutex);
+  pthread_join(rival.thread, NULL);
+}
+
+/* The rival commits before any one of the steps of a merge of the same fragments: one of the two commits, never both. */
+static void merge_twice(bool dense, bool duplicates) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t merged = 0;
+    tsr_array *array = make_small(22, dense, duplicates);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, duplicates ? 3 : 0, 3, NULL);
+    start_rival();
+    watch(array, "__", let_rival_end);
+    passed = at;
+    const int code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &merged, &error);
+    done = others != NULL;
+    if (done) let_rival_end();
+    others = NULL;
+    unwatch(array);
+    if (code != TSR_ABORT) ok(code);
+    if ((code == TSR_OK && merged > 0) + (rival.code == TSR_OK) != 1)
+      fail_msg("%u: %d, %d: %s", at, code, rival.code, error.message);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW),
+                        duplicates ? "0=1000 1=1001 3=2003 " : "0=2000 1=2001 2=2002 3=2003 ");
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+    assert_true(at < 400);
+  }
+  passed = 0;
+}
+static void test_one_of_two_merges_commits(void **state) {
+  merge_twice(false, true);
+  merge_twice(false, false);
+  merge_twice(true, false);
+}
+
 /* ---- Limits of named fragments --------------------------------------------------------------- */
 
 static void test_limits_of_named_fragments(void **state) {
@@ -662,6 +761,7 @@ int main(void) {
                                      cmocka_unit_test(test_writer_reads_present_during_merge),
                                      cmocka_unit_test(test_frozen_array_aborts_after_vacuum),
                                      cmocka_unit_test(test_merge_that_fails_beside_others),
+                                     cmocka_unit_test(test_one_of_two_merges_commits),
                                      cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
