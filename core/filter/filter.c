@@ -293,32 +293,54 @@ static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_err
   return TSR_OK;
 }
 
+/* The chunks of a whole tile, one after the other. */
+typedef struct chunk_walk {
+  tsr_input input;
+  uint64_t count, next; /* chunks */
+  uint64_t at, end; /* bytes, decoded: before the next chunk, and of the tile */
+} chunk_walk;
+
+static int walk_begin(chunk_walk *w, const uint8_t *in, uint64_t in_size, uint64_t out_size, tsr_error *error) {
+  *w = (chunk_walk){.input = tsr__input(in, in_size), .end = out_size};
+  return read_chunk_count(&w->input, &w->count, error);
+}
+
+/* Returns 1 and the next chunk; 0 behind the last one. TSR_CORRUPT unless the chunks hold the tile exactly. */
+static int walk_next(chunk_walk *w, stored_chunk *chunk, tsr_error *error) {
+  if (w->next == w->count) {
+    if (w->at == w->end && tsr__input_left(&w->input) == 0) return 0;
+    return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
+                     (unsigned long long)w->count, (unsigned long long)w->at, (unsigned long long)w->end,
+                     (unsigned long long)w->input.at, (unsigned long long)w->input.size);
+  }
+  int rc = read_chunk(&w->input, chunk, error);
+  if (rc >= 0 && chunk->original > w->end - w->at)
+    rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk->original,
+                   (unsigned long long)w->at, (unsigned long long)w->end);
+  if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)w->next);
+  w->at += chunk->original;
+  w->next++;
+  return 1;
+}
+
 /* Decodes all chunks, but leaves bytes of `out` as they are that chunks within [known, known_end) would decode to. */
 static int decode_tile(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t known, uint64_t known_end,
                        uint8_t *out, uint64_t out_size, tsr_error *error) {
-  tsr_input input = tsr__input(in, in_size);
-  uint64_t chunks, at = 0;
-  TSR_TRY(read_chunk_count(&input, &chunks, error));
-  if (r->strings && chunks > 1)
+  chunk_walk w;
+  stored_chunk chunk;
+  int rc;
+  TSR_TRY(walk_begin(&w, in, in_size, out_size, error));
+  if (r->strings && w.count > 1)
     return tsr__fail(error, TSR_CORRUPT, "%llu chunks: strings with their offsets have one",
-                     (unsigned long long)chunks);
-  for (uint64_t i = 0; i < chunks; i++) {
-    stored_chunk chunk;
-    int rc = read_chunk(&input, &chunk, error);
-    if (rc == TSR_OK && chunk.original > out_size - at)
-      rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
-                     (unsigned long long)at, (unsigned long long)out_size);
-    const bool is_known = at >= known && at < known_end && chunk.original <= known_end - at;
-    if (rc == TSR_OK && chunk.original > 0 && !is_known) rc = decode_chunk(r, chunk, out + at, error);
-    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
-    at += chunk.original;
+                     (unsigned long long)w.count);
+  while ((rc = walk_next(&w, &chunk, error)) > 0) {
+    const uint64_t at = w.at - chunk.original;
+    const bool is_known = at >= known && w.at <= known_end;
+    if (chunk.original > 0 && !is_known && decode_chunk(r, chunk, out + at, error) < 0)
+      return tsr__wrap(error, "chunk %llu", (unsigned long long)(w.next - 1));
     tsr__arena_reset(&r->arena);
   }
-  if (at != out_size || tsr__input_left(&input) > 0)
-    return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
-                     (unsigned long long)chunks, (unsigned long long)at, (unsigned long long)out_size,
-                     (unsigned long long)input.at, (unsigned long long)in_size);
-  return TSR_OK;
+  return rc;
 }
 
 int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
@@ -458,28 +480,19 @@ static int stream_chunk(filter_run *r, cell_stream *s, stored_chunk chunk, tsr_e
 
 static int stream_tile(filter_run *r, cell_stream *s, const uint8_t *in, uint64_t in_size, uint64_t cells,
                        uint64_t from, uint64_t end, tsr_error *error) {
-  const uint64_t cell = r->shape->cell_size, out_size = tsr__mul_sat(cells, cell);
-  tsr_input input = tsr__input(in, in_size);
-  uint64_t chunks, at = 0;
-  TSR_TRY(read_chunk_count(&input, &chunks, error));
-  for (uint64_t i = 0; i < chunks; i++) {
-    stored_chunk chunk;
-    int rc = read_chunk(&input, &chunk, error);
-    if (rc == TSR_OK && chunk.original > out_size - at)
-      rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
-                     (unsigned long long)at, (unsigned long long)out_size);
-    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+  const uint64_t cell = r->shape->cell_size;
+  chunk_walk w;
+  stored_chunk chunk;
+  int rc;
+  TSR_TRY(walk_begin(&w, in, in_size, tsr__mul_sat(cells, cell), error));
+  while ((rc = walk_next(&w, &chunk, error)) > 0) {
     const uint64_t count = chunk.original / cell;
     if (s->held == 0 && count * cell == chunk.original && (s->at + count <= from || s->at >= end)) s->at += count;
     else if (chunk.original > 0 && stream_chunk(r, s, chunk, error) < 0)
-      return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
-    at += chunk.original;
+      return tsr__wrap(error, "chunk %llu", (unsigned long long)(w.next - 1));
     tsr__arena_reset(&r->arena);
   }
-  if (at == out_size && tsr__input_left(&input) == 0) return TSR_OK;
-  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
-                   (unsigned long long)chunks, (unsigned long long)at, (unsigned long long)out_size,
-                   (unsigned long long)input.at, (unsigned long long)in_size);
+  return rc;
 }
 
 int tsr__pipeline_decode_each(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
