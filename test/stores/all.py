@@ -12,7 +12,7 @@ import servers
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
 ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
-CLOUDS = ("dialects", "surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus") # beside servers of other protocols
+CLOUDS = ("dialects", *ARRAYS) # beside servers of other protocols
 TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),
          "azurite": CLOUDS, "gcs": CLOUDS}
 
