@@ -9,12 +9,17 @@
  * "gs" of "gcs". */
 const char *tsr__uri_scheme(const char *path, const char **rest);
 
-/* Copies a URI as messages and stored paths spell it, without '/' at its end. The caller frees it with tsr__free. */
+/* Copies a URI as messages and stored paths spell it, without '/' at its end. The caller frees it with tsr__free.
+ * Refuses signed ones. */
 int tsr__uri_copy(tsr_memory *memory, const char *uri, char **copy, tsr_error *error);
 
 /* Returns how many bytes of a URI messages show: none of its query, and nothing behind "://" if there is an '@', since
  * a signature or a password may be there. At most 200. */
 int tsr__uri_shown(const char *uri);
+
+/* Refuses a URI with the query of a signed URL, without showing it: in a path it would be in messages and schemas, for
+ * others to use. */
+int tsr__uri_unsigned(const char *uri, tsr_error *error);
 
 /* Returns true if the path is the URI of an object store. */
 bool tsr__is_remote(const char *path);

@@ -73,6 +73,7 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
   char *text, *name;
   parsed->dialect = dialect_of(tsr__uri_scheme(uri, &rest));
   if (!parsed->dialect) return fail_uri(uri, error);
+  TSR_TRY(tsr__uri_unsigned(uri, error));
   if (strlen(uri) > URI_MAX)
     return tsr__fail(error, TSR_ERROR, "'%.*s...': a path of %zu bytes, at most %u are possible",
                      (int)TSR_MIN(tsr__uri_shown(uri), 64), uri, strlen(uri), URI_MAX);

@@ -16,8 +16,17 @@
 
 /* ---- The environment ------------------------------------------------------------------------- */
 
+/* What Azure's own tools take `UseDevelopmentStorage=true` for: the emulator on this machine, whose key is the same
+ * everywhere and no secret. */
+#define DEVELOPMENT_STORAGE "UseDevelopmentStorage=true"
+#define DEVELOPMENT_CONNECTION                                                                                         \
+  "AccountName=devstoreaccount1;"                                                                                      \
+  "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"               \
+  "BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1"
+
 tsr_text_part tsr__azure_connection(const char *name) {
   const char *at = tsr__keys_variable("AZURE_STORAGE_CONNECTION_STRING");
+  if (at && strncmp(at, DEVELOPMENT_STORAGE, strlen(DEVELOPMENT_STORAGE)) == 0) at = DEVELOPMENT_CONNECTION;
   const size_t length = strlen(name);
   while (at && *at) {
     const size_t size = strcspn(at, ";");

@@ -12,8 +12,8 @@ import servers
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
 ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
-CLOUDS = ("dialects", "surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus") # beside servers of other protocols
-TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),
+CLOUDS = ("dialects", *ARRAYS) # beside servers of other protocols
+TESTS = {"moto": CALLS + ARRAYS + ("between",), "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),
          "azurite": CLOUDS, "gcs": CLOUDS}
 
 
@@ -26,7 +26,7 @@ def command(test, kind, arguments, program, python):
     if test in CALLS:
         return [sys.executable, script, client, os.path.join(folder, f"{kind}-{test}"), kind] + [program] * (kind == "versitygw")
     more = {"both_ways": [tiledb], "corpus": [corpus], "frames": [arrow]}.get(test, [])
-    options = {"requests": ["--many"] * (TESTS[kind] is not CLOUDS), "cluster": ["--dask", python] if python else []}.get(test, [])
+    options = {"between": ["--beside", "azurite", "gcs"], "requests": ["--many"] * (TESTS[kind] is not CLOUDS), "cluster": ["--dask", python] if python else []}.get(test, [])
     return [sys.executable, script, library, os.path.join(folder, test), *more, kind, *options]
 
 

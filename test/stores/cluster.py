@@ -2,7 +2,7 @@
 read partitions of an array at one time, write cells that no other one writes, and one of them consolidates under the lease. What they say is
 what one process says. Then eight processes race for the lease, and its holder is killed.
 
-usage: cluster.py LIBRARY FOLDER [moto | versitygw | minio] [--dask PYTHON]
+usage: cluster.py LIBRARY FOLDER [moto | versitygw | minio | azurite | gcs | gcs_memory] [--dask PYTHON]
 
 With --dask the workers are those of Dask's `distributed`, in that Python; else they are plain processes.
 """

@@ -301,11 +301,13 @@ def test_set_clocks(s):
     library, moved = os.path.join(s.server.folder, "clock.so"), os.path.join(s.server.folder, "moved")
     subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-o", library, os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock.c"), "-ldl"], check=True)
 
+    with open(moved, "wb") as file:
+        file.write(bytes(16))
+
     def move(hours, slept=0):
-        with open(moved, "wb") as file:
+        with open(moved, "r+b") as file: # in place: the client has mapped it, and would die of SIGBUS while the file is empty
             file.write(struct.pack("qq", hours * 3600 * 10**9, slept * 3600 * 10**9))
 
-    move(0)
     sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     with Client(s.client.program, {"LD_PRELOAD": library, "TESSERA_TEST_CLOCK": moved, "ASAN_OPTIONS": sanitizer}) as other:
         for hours in (-2, 0, 2):

@@ -1,7 +1,7 @@
 """The Python module with arrays in buckets: DataFrames, ndarrays, Datasets, Dask, and pickled Arrays in other processes. pandas, pyarrow and xarray
 have an environment of their own, and a process (frames_side.py).
 
-usage: frames.py LIBRARY FOLDER ARROW_ENVIRONMENT [moto | versitygw]
+usage: frames.py LIBRARY FOLDER ARROW_ENVIRONMENT [moto | versitygw | azurite | gcs | gcs_memory]
 """
 import json
 import os
@@ -12,8 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "interop"))
 import run as environments
 
-from buckets import run
-from servers import KEY_ID, REGION, SECRET
+from buckets import There, run
 
 ENVIRONMENT = sys.argv.pop(3) # buckets keeps the arguments as they came
 
@@ -30,8 +29,8 @@ def python():
 
 
 def test_module(bucket):
-    options = {"endpoint": f"http://127.0.0.1:{bucket.server.port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
-    words = [os.path.join(HERE, "frames_side.py"), bucket.library, os.path.join(bucket.folder, "module"), json.dumps(options)]
+    options = bucket.server.options(bucket.server.port)
+    words = [os.path.join(HERE, "frames_side.py"), bucket.library, os.path.join(bucket.folder, "module-" + bucket.server.kind), There.scheme, json.dumps(options)]
     subprocess.run([python(), "-X", "faulthandler", *words], check=True, timeout=600)
 
 

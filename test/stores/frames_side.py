@@ -1,6 +1,6 @@
 """What the Python module does with arrays in a bucket, in a process that has pandas, pyarrow, xarray and dask (frames.py starts it).
 
-usage: frames_side.py EXTENSION FOLDER OPTIONS      # JSON: the options of tessera_configure for s3://bucket
+usage: frames_side.py EXTENSION FOLDER SCHEME OPTIONS      # JSON: the options of tessera_configure for SCHEME://bucket
 """
 import json
 import os
@@ -17,7 +17,10 @@ import pandas as pd
 import pyarrow as pa
 import xarray as xr
 
-URI = "s3://bucket/frames"
+BUCKET = f"{sys.argv[3]}://bucket"
+URI = f"{BUCKET}/frames"
+OPTIONS = json.loads(sys.argv[4])
+SECRETS = [OPTIONS[name] for name in ("key_id", "secret", "key") if name in OPTIONS]
 
 
 def test_storage():
@@ -39,7 +42,7 @@ def test_storage():
 
 
 def test_blocks():
-    tessera.configure("s3://bucket", **OPTIONS)
+    tessera.configure(BUCKET, **OPTIONS)
     values = np.arange(10000, dtype="f4").reshape(100, 100)
     array = tessera.create(f"{URI}/block", values, extents={"dim_0": 25, "dim_1": 50})
     assert np.array_equal(array.numpy(), values) and np.array_equal(tessera.open(f"{URI}/block").sel(dim_0=(10, 30)).numpy(), values[10:31])
@@ -53,10 +56,10 @@ def test_blocks():
 def test_pickles():
     """A pickled Array has no keys in it: the process that reads it declares the bucket itself."""
     kept = pickle.dumps(tessera.open(f"{URI}/block"))
-    assert OPTIONS["secret"].encode() not in kept and OPTIONS["key_id"].encode() not in kept
-    program = ("import json, pickle, sys, tessera\nfor options in (None, json.loads(sys.argv[1])):\n  if options: tessera.configure('s3://bucket', **options)\n"
+    assert SECRETS and not any(secret.encode() in kept for secret in SECRETS)
+    program = ("import json, pickle, sys, tessera\nfor options in (None, json.loads(sys.argv[1])):\n  if options: tessera.configure(sys.argv[3], **options)\n"
                "  try: print(pickle.loads(bytes.fromhex(sys.argv[2])).numpy().shape)\n  except tessera.NotFound as e: print('call tessera_configure first' in str(e))")
-    out = subprocess.run([sys.executable, "-c", program, json.dumps(OPTIONS), kept.hex()], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-c", program, json.dumps(OPTIONS), kept.hex(), BUCKET], capture_output=True, text=True, check=True).stdout
     same(out.split("\n")[:2], ["True", "(100, 100)"], "another process")
 
 
@@ -75,7 +78,6 @@ def test_datasets():
 
 
 if __name__ == "__main__":
-    OPTIONS = json.loads(sys.argv[3])
     os.makedirs(sys.argv[2])
     install(os.path.join(sys.argv[2], "package"), sys.argv[1])
     import tessera

@@ -330,6 +330,11 @@ def test_credentials_of_azure(bucket):
             assert "[(1,)]" in said and headers, (environment.keys(), said)
             assert all(each.get("authorization", "").startswith(form or "") and ("authorization" in each) == bool(form) for each in headers), headers
             assert all(("sig=" in query) == (form is None) for query in queries), queries
+    connection += f";BlobEndpoint={endpoint['endpoint']}"
+    said, headers, _ = reads(bucket, "credentials", {"provider": "env", "retries": 0}, {"AZURE_STORAGE_CONNECTION_STRING": connection})
+    assert "[(1,)]" in said and headers, said
+    said, headers, _ = reads(bucket, "credentials", {"provider": "env", **endpoint}, {"AZURE_STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true"})
+    assert "status 403" in said and headers[0]["authorization"].startswith(f"SharedKey {ACCOUNT}:"), (said, headers) # the emulator's own key, which is another
     said, headers, _ = reads(bucket, "credentials", {"provider": "env", **endpoint}, {})
     assert "AZURE_STORAGE_ACCOUNT is not set" in said and "AZURE_TENANT_ID" in said and not headers, said
     said, headers, _ = reads(bucket, "credentials", {"provider": "anonymous", **endpoint}, key)

@@ -1019,6 +1019,22 @@ def secrets_in(process):
     return found
 
 
+def test_signed_paths(bucket):
+    """A URL with a signature in place of a path is refused, and the signature is in no message."""
+    db = bucket.connect()
+    make(bucket, db, "signed")
+    rows(db, "SELECT tessera_create_group(?)", (f"s3://{NAME}/signers",))
+    for query in ("sv=1&sig=HIDDEN", "sig=HIDDEN&sv=1", "X-Amz-Signature=HIDDEN", "X-Goog-Algorithm=a&X-Goog-Signature=HIDDEN"):
+        for uri in (f"s3://{NAME}?{query}", f"s3://{NAME}/signed?{query}", f"s3://elsewhere/signed?{query}"):
+            for sql in ("SELECT * FROM tessera_array(?)", "SELECT * FROM tessera_objects(?)", "SELECT * FROM tessera_check(?)", "SELECT tessera_copy(?, 'nowhere')",
+                        "SELECT tessera_copy('db:signed', ?)", "SELECT tessera_sync(?, 'nowhere')", "SELECT tessera_restrict(?)", "SELECT tessera_configure(?, '{}')",
+                        "SELECT tessera_add_member('s3://bucket/signers', ?, 'm')", "SELECT tessera_create_group(?)", "SELECT tessera_drop(?)", "SELECT tessera_vacuum(?)"):
+                assert "HIDDEN" not in raises(db, sql, (uri,), says="?...: no path has the signature of a URL"), (sql, uri)
+            assert "HIDDEN" not in raises(db, f"CREATE VIRTUAL TABLE t USING tessera('{uri}')", says="no path has the signature of a URL")
+    fine = make(bucket, db, "signed?design=1&resig=2") # a name like any other
+    assert rows(db, "SELECT cells FROM tessera_array(?)", (fine,)) == [(3,)]
+
+
 def test_secrets(bucket):
     """Keys are in no message, schema, table or file; and not in memory once the scope is forgotten."""
     if sys.platform != "linux":
@@ -1207,7 +1223,7 @@ def test_odd_prefixes(bucket):
 
 
 TESTS = (test_walk, test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_spellings, test_changed_bytes, test_late_listings, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
-         test_server_without_conditions, test_secrets, test_counters)
+         test_server_without_conditions, test_signed_paths, test_secrets, test_counters)
 
 # What they say of options and of uploads is S3's; the unit tests have the same of the others.
 S3_ALONE = (test_options, test_old_uploads)

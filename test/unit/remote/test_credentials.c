@@ -531,6 +531,11 @@ static void test_azure_environment(void **state) {
   provider = provider_at(tsr__keys_azure, TSR_PROVIDER_ENV);
   expect(&provider, 0, "account SEk=  ");
   tsr__provider_release(&provider);
+  setenv("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true;", 1);
+  provider = provider_at(tsr__keys_azure, TSR_PROVIDER_ENV);
+  expect(&provider, 0,
+         "account Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==  ");
+  tsr__provider_release(&provider);
 }
 
 static void test_azure_tokens(void **state) {
