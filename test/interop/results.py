@@ -191,6 +191,12 @@ def test_datasets():
     same(sorted(tessera.sql("SELECT y, x, v, w FROM ds").fetchall()), expected, "a variable of the caller")
     same(sorted(tessera.sql("SELECT * FROM ds").columns), ["v", "w", "x", "y"], "its columns")
     same((tessera.sql("SELECT y, sum(w) FROM t GROUP BY y ORDER BY y", t=ds).fetchall(), parts(tessera.sql("SELECT y, sum(w) FROM ds GROUP BY y"))[0]), ([(10.0, 6), (20.0, 9)], "columns"), "by keyword")
+    unsorted = ds.assign_coords(x=("x", ["b", "a", "c"]), area=(("x", "y"), np.arange(6.0).reshape(3, 2)), zone=("y", ["n", "n"]), height=2.0)   # labels rise or fall, and these do not
+    for array, columns in ((unsorted, ["area", "v", "w", "x", "y", "zone"]), (unsorted["v"], ["area", "v", "x", "y", "zone"])):
+        same(sorted(tessera.sql("SELECT * FROM t", t=array).columns), columns, "coordinates in any order are columns")
+        same(sorted(tessera.sql("SELECT y, x, v, area, zone FROM t", t=array).fetchall()),
+             sorted((10.0 + 10 * y, "bac"[x], 3.0 * y + x, 2.0 * x + y, "n") for y in range(2) for x in range(3)), "the rows of to_dataframe()")
+        same(tessera.sql("SELECT x, sum(v) FROM t WHERE y > 10 GROUP BY x ORDER BY x", t=array).fetchall(), [("a", 4.0), ("b", 3.0), ("c", 5.0)], "groups")
     for other in (ds.assign(s=5), ds.assign(z=("y", [1, 2])), xr.Dataset({}, {"y": [1]}), xr.Dataset({"s": 5})):
         fails(TypeError, "name one of them, t=dataset[...]", lambda other=other: tessera.sql("SELECT * FROM t", t=other))
 

@@ -134,12 +134,23 @@ def _copied(name, value, connection):
         value = value.to_dataset(name=value.name or "value")
     elif type(value).__module__.startswith("pandas"):   # an index may have gaps and say things twice, which dimensions must not
         value = value.reset_index(drop=type(value.index).__name__ == "RangeIndex" and value.index.name is None)
-    made = create(f"db:{table}", value, connection=connection)
+    try:
+        made = create(f"db:{table}", value, connection=connection)
+    except ValueError as e:
+        if type(e).__name__ != "NotKept":
+            raise
+        made = create(f"db:{table}", _rows_of(value), connection=connection)
     try:
         yield table, made.attributes if isinstance(made, Array) and made.dims == ("row",) else None
     finally:
         with contextlib.suppress(Exception):
             statements.rows(connection, f"DROP TABLE {table}")
+
+
+def _rows_of(dataset):
+    """A DataFrame with a row for each cell of a Dataset, whose coordinates are columns in whatever order they come."""
+    scalars = [name for name, coordinate in dataset.coords.items() if not coordinate.dims]
+    return dataset.drop_vars(scalars).to_dataframe().reset_index()
 
 
 def _is_source(value):
