@@ -451,7 +451,13 @@ static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uin
     return TSR_OK;
   }
   const int length = tsr_datetime_print(from, (int64_t)*word, text);
-  if (length == 0 || tsr_datetime_parse(c->datatype, text, (uint64_t)length, &value, &ignored) < 0)
+  const int rc = length == 0 ? TSR_RANGE : tsr_datetime_parse(c->datatype, text, (uint64_t)length, &value, &ignored);
+  if (rc == TSR_MISMATCH)
+    return tsr__fail(error, TSR_RANGE,
+                     "column '%s': %s is finer than %s, which the column is: make the array with "
+                     "\"types\":{\"%s\":\"%s\"}",
+                     c->given->name, text, tsr_datatype_name(c->datatype), c->given->name, tsr_datatype_name(from));
+  if (rc < 0)
     return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is not a valid %s", c->given->name, (long long)*word,
                      tsr_datatype_name(from), tsr_datatype_name(c->datatype));
   *word = (uint64_t)value;

@@ -156,14 +156,21 @@ static int put_zone(const tsr_ingest_column *column, tsr_array *array, tsr_error
   return code;
 }
 
-/* Writes the rows, the metadata, and for a new array the time zones of Arrow columns as metadata. */
-static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
-  TSX_TRY(tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error));
+/* Writes the metadata that the call was given, and for a new array the time zones of Arrow columns. */
+static int ingest_put_metadata(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
   if (call->given.metadata)
     TSX_TRY(tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", put_metadatum, array, error));
   for (uint32_t i = 0; i < call->options.column_count && !call->array.append; i++)
     if (call->columns[i].zone) TSX_TRY(put_zone(&call->columns[i], array, error));
   return TSR_OK;
+}
+
+/* Writes the rows and the metadata. Those of a new array are older than its rows, so that the state of its last write
+ * has them. Those of an append are written once the rows are there. */
+static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
+  if (!call->array.append) TSX_TRY(ingest_put_metadata(call, array, error));
+  TSX_TRY(tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error));
+  return call->array.append ? ingest_put_metadata(call, array, error) : TSR_OK;
 }
 
 /* ---- A new array ------------------------------------------------------------------------------------------------- */

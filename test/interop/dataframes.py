@@ -3,6 +3,7 @@
 usage: dataframes.py EXTENSION
 """
 import datetime
+import json
 import os
 import sqlite3
 import sys
@@ -12,6 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
 import tessera
 import tessera.columns
+import tessera.dtypes
 from package import fails, same
 
 try:
@@ -135,6 +137,63 @@ def days(db):
     same(db.execute("SELECT count(*) FROM tessera_fragments('instants')").fetchone(), (2,), "days beside instants")
     exact = pa.table({"id": [1], "t": pa.array([0], pa.timestamp("us"))})
     same(pa.table(tessera.create("exact", exact, connection=db, dimensions=["id"])).schema.field("t").type, pa.timestamp("us"), "other tables have types for days")
+
+
+def finer(db):
+    """Instants that lie between two values of a column are refused in words that name it, its unit, and how to make it; the array made so takes them."""
+    pd = installed("pandas")
+    if not pd:
+        return
+    day, noon = (pd.DataFrame({"id": [number], "t": pd.to_datetime([text]).astype("M8[us]")}) for number, text in ((1, "2024-06-01 00:00"), (2, "2024-06-02 12:00")))
+    for path in ("finer", "db:finer"):
+        for options in ({"dimensions": ["id"], "kind": "sparse"}, {"dimensions": ["t"], "kind": "sparse"}):
+            tessera.create(path, day, connection=db, if_exists="replace", **options)
+            fails(tessera.Range, "column 't': 2024-06-02 12:00:00.000000 is finer than DATETIME_DAY, which the column is: make the array with \"types\":{\"t\":\"DATETIME_US\"}",
+                  lambda: tessera.create(path, noon, connection=db, if_exists="append"))
+            same(len(tessera.open(path, connection=db)), 1, "nothing was added")
+            again = tessera.create(path, tessera.open(path, connection=db).to_pandas(), connection=db, if_exists="replace", types={"t": "DATETIME_US"}, **options)   # as the manual says
+            pd.testing.assert_frame_equal(again.to_pandas()[["id", "t"]], day)
+            tessera.create(path, noon, connection=db, if_exists="append")
+            pd.testing.assert_frame_equal(tessera.open(path, connection=db).to_pandas()[["id", "t"]].sort_values("t", ignore_index=True), pd.concat([day, noon], ignore_index=True))
+
+
+def dtypes(db):
+    """What only pandas tells apart comes back: dtypes are noted with the first rows, as of the last write, too. A note that does not fit changes nothing."""
+    pd, numpy = installed("pandas"), installed("numpy")
+    if not pd or not hasattr(pd.DataFrame, "from_arrow"):   # before pandas 3, texts were objects
+        return
+    zoned = pd.to_datetime(["2024-01-01 01:00", None, "2024-07-02 00:00"]).tz_localize("Europe/Zurich")
+    arrow = {"i": pa.int16(), "f": pa.float64(), "b": pa.bool_(), "s": pa.string(), "l": pa.large_string(), "t": pa.timestamp("us"), "z": pa.timestamp("us", "Europe/Zurich"), "d": pa.date32(), "n": pa.binary(),
+             "w": pa.duration("ms"), "o": pa.time64("us"), "p": pa.time32("s")}
+    values = {"i": [1, None, 2], "f": [1.5, None, 2], "b": [True, None, False], "s": ["a", None, "b"], "l": ["a", None, "b"], "t": [zoned[0].tz_localize(None), None, zoned[2].tz_localize(None)], "z": [zoned[0], None, zoned[2]],
+              "d": [datetime.date(2024, 1, 1), None, datetime.date(2024, 1, 2)], "n": [b"a", None, b""], "w": [datetime.timedelta(1), None, datetime.timedelta(0)], "o": [datetime.time(1), None, datetime.time(2, 3, 4, 5)], "p": [datetime.time(1), None, datetime.time(2)]}
+    frame = pd.DataFrame({"k": numpy.arange(3), **{kind: pd.array([0, None, 1], kind) for kind in sorted(tessera.dtypes.NULLABLE)}, "python": pd.array(["a", None, "b"], pd.StringDtype("python")), "pyarrow": pd.array(["a", None, "b"], pd.StringDtype("pyarrow")), "plain": ["a", None, "b"],
+                          **{f"arrow {kind}": pd.Series(values[kind], dtype=pd.ArrowDtype(arrow[kind])) for kind in arrow},
+                          "half": numpy.array([1, numpy.nan, 2], "f2"), "sparse": pd.arrays.SparseArray([0, 0, 1]), "gaps": pd.arrays.SparseArray([numpy.nan, 1.5, 0]), "zone": zoned, "utc": zoned.tz_convert("UTC"), "offset": pd.to_datetime(["2024-01-01 01:00+02:00"] * 3),
+                          **{f"days {unit}": pd.to_datetime(["2024-06-01", None, "2024-06-02"]).astype(f"M8[{unit}]") for unit in ("s", "ms", "us", "ns")},
+                          "zones": pd.Categorical(zoned, ordered=True), "numbers": pd.Categorical(pd.array([1, None, 2], "Int64")), "texts": pd.Categorical(["b", None, "a"], ["b", "a", "c"]), "instants": pd.Categorical(zoned.tz_localize(None))})
+    for path in ("dtypes", "db:dtypes"):
+        made = tessera.create(path, frame, connection=db, metadata={"mine": 1})
+        db.commit()
+        last, = db.execute("SELECT last_write FROM tessera_array(?)", (path,)).fetchone()
+        opened = tessera.open(path, connection=db)
+        for array in (made, opened, tessera.open(path, connection=db, as_of=last), opened.order("row")):
+            pd.testing.assert_frame_equal(array.to_pandas().drop(columns="row"), frame)
+        same(tessera.open(path, connection=db, as_of=last).metadata["mine"], 1, "metadata are there as of the last write")
+        pd.testing.assert_frame_equal(opened.select("zone", "Int8").to_pandas(), frame[["zone", "Int8"]])
+    beside = frame.drop(columns=["arrow o", "arrow p"]).assign(wide=pd.Series([2**63, 1, 0], dtype=object))   # which pyarrow does not take
+    pd.testing.assert_frame_equal(tessera.create("dtypes beside", beside, connection=db).to_pandas().drop(columns=["row", "wide"]), beside.drop(columns="wide"))
+    index = frame.set_index(["zone"])[["Int8"]].iloc[[0, 2]]
+    pd.testing.assert_frame_equal(tessera.create("dtypes index", index, connection=db).to_pandas().set_index("zone"), index)
+    plain = pd.DataFrame({"k": [1, 2], "v": ["1", "2"], "w": [1.5, 2.5], "t": pd.to_datetime(["2024-01-01 01:00"] * 2)})
+    made = tessera.create("dtypes changed", plain, connection=db, dimensions=["k"])
+    same(made.metadata, {}, "nothing is noted that the array has")
+    for note in ("Int64", "int64[pyarrow]", "float16", "datetime64[ns]", "Sparse[int64, 0]", "datetime64[ns, Nowhere/None]", "datetime64[ns, dateutil//etc/passwd]", "category[Int64]", "V9999999999", "nonsense", "[pyarrow]", "list<x>[pyarrow]", ""):
+        db.execute("SELECT tessera_set_metadata('dtypes changed', '__tessera_pandas_dtypes', ?)", (json.dumps({name: note for name in plain}),))
+        back = tessera.open("dtypes changed", connection=db).to_pandas()
+        pd.testing.assert_frame_equal(back, plain, check_dtype=False)
+        assert back["v"].tolist() == ["1", "2"] and back["t"].tolist() == plain["t"].tolist(), (note, back)
+    db.commit()
 
 
 def appends(db):
@@ -377,7 +436,9 @@ def odd(db):
                                    ("zones", pd.DataFrame({"v": series(aware, noon)}), TypeError, "with and without a time zone"), ("zones in a list", {"v": [aware, noon]}, TypeError, "with and without a time zone"),
                                    ("mixed", pd.DataFrame({"v": [1, "a"]}), TypeError, "column 'v' has objects of int, str"), ("mixed categories", pd.DataFrame({"v": pd.Categorical([1, "a"])}), TypeError, "has categories of int, str"), ("intervals", pd.DataFrame({"v": pd.cut([1, 5, 9], 2)}), TypeError, "frame['v'].cat.rename_categories(str)"),
                                    ("categories of periods", pd.DataFrame({"v": pd.Categorical(pd.period_range("2024-01", periods=2, freq="M"))}), TypeError, "has categories of Period"), ("categories of days", pd.DataFrame({"v": pd.Categorical([datetime.date(2024, 1, 1)])}), TypeError, "has categories of date"),
-                                   ("complex", pd.DataFrame({"v": [1j]}), TypeError, "'v' is complex128"), ("complex block", numpy.array([[1j]]), TypeError, "complex128"), ("a scalar", numpy.array(3.0), ValueError, "an axis at least")):
+                                   ("complex", pd.DataFrame({"v": [1j]}), TypeError, "'v' is complex128"), ("whole intervals", pd.DataFrame({"v": pd.interval_range(0, 3)}), TypeError, "column 'v' has intervals"),
+                                   ("categories of durations", pd.DataFrame({"v": pd.Categorical(pd.to_timedelta(["1h"]))}), TypeError, "frame['v'].cat.rename_categories(str)"), ("sets", pd.DataFrame({"v": [{1}, None]}), TypeError, "frame['v'].map(sorted)"),
+                                   ("half a pair", pd.DataFrame({"v": pd.Series(["\ud800"], dtype=object)}), ValueError, "column 'v' has the text '\\ud800', which is not Unicode"), ("levels of columns", pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", 1)])), TypeError, "the columns are a MultiIndex"), ("complex block", numpy.array([[1j]]), TypeError, "complex128"), ("a scalar", numpy.array(3.0), ValueError, "an axis at least")):
         fails(kind, says, lambda: tessera.create(f"odd {what}", data, connection=db))
         assert not os.path.exists(f"odd {what}"), what
     xarray = installed("xarray")
@@ -399,7 +460,7 @@ def odd(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (odd, arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

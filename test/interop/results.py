@@ -11,6 +11,7 @@ import io
 import os
 import pathlib
 import pickle
+import random
 import shutil
 import signal
 import sqlite3
@@ -63,6 +64,43 @@ def test_slices():
     assert a and a[1:1], "an Array is true, also without cells"
     days = tessera.create("days", pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]), "v": [1, 2, 3]}).set_index("day"))
     same(len(days["2024-01-01":"2024-01-02"]), 2, "ends of instants are inclusive")
+
+
+def test_rows_in_order():
+    """The rows of a dense array are in the order of its dimensions, whatever was written later; without the columns of the dimensions, too."""
+    chosen, db = random.Random(11), sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    for number in range(12):
+        inside, columns = number % 2, chosen.random() < 0.5
+        path, lengths = (f"db:ordered{number}" if inside else f"ordered{number}"), [chosen.randint(4, 30) for _ in range(chosen.choice([1, 1, 2, 3]))]
+        dims = [f"d{axis}" for axis in range(len(lengths))]
+        v = np.arange(np.prod(lengths)).reshape(lengths)
+        a = tessera.create(path, {"v": v, "s": np.char.add("t", v.astype(str)).astype(object)}, dimensions=dims, extents={dim: chosen.randint(2, 9) for dim in dims}, cell_order=chosen.choice(["row", "col"]), connection=db if inside else None)
+        v = v.copy()
+        for _ in range(3):
+            low = [chosen.randrange(length) for length in lengths]
+            size = [chosen.randint(1, length - first) for first, length in zip(low, lengths)]
+            part = np.array([chosen.randrange(1000) for _ in range(np.prod(size))]).reshape(size)
+            box = tuple(slice(first, first + count) for first, count in zip(low, size))
+            if inside and columns:
+                db.execute(f"UPDATE ordered{number} SET v = v + 1000 WHERE " + " AND ".join(f"{dim} >= {first} AND {dim} < {first + count}" for dim, first, count in zip(dims, low, size)))
+                v[box] += 1000
+            else:
+                a.write_all({"v": part, "s": np.char.add("u", part.astype(str)).astype(object)}, dict(zip(dims, low)))
+                v[box] = part
+        a = tessera.open(path, connection=db if inside else None)
+        cut = tuple(slice(chosen.randrange(length), None) for length in lengths)
+        for array, block, first in ((a, v, [0] * len(lengths)), (a.sel(**{dim: slice(part.start, None) for dim, part in zip(dims, cut)}), v[cut], [part.start for part in cut])):
+            places = [axis + low for axis, low in zip(np.indices(block.shape).reshape(len(dims), -1), first)]
+            for frame in (array.to_pandas(), array.df(), array.pl().to_pandas(), array.arrow().to_pandas()):
+                same([frame[name].tolist() for name in (*dims, "v")], [*(place.tolist() for place in places), block.ravel().tolist()], path)
+            for frame in (array["v"].to_pandas(), array.select("v", "s").pl().to_pandas()):
+                same(frame["v"].tolist(), block.ravel().tolist(), f"{path}: without its dimensions")
+            same(array.numpy("v").tolist(), block.tolist(), path)
+            same(array.numpy("s").ravel().tolist(), array.df()["s"].tolist(), path)
+        some = sorted(chosen.sample(range(lengths[0]), 3))
+        same(a.sel(d0=some).df()["v"].tolist(), v[some].ravel().tolist(), "a list of coordinates")
+        same(a.order(("d0", "desc")).df()["d0"].is_monotonic_decreasing, True, "another order that was asked for")
 
 
 def test_calculations():
@@ -153,6 +191,12 @@ def test_datasets():
     same(sorted(tessera.sql("SELECT y, x, v, w FROM ds").fetchall()), expected, "a variable of the caller")
     same(sorted(tessera.sql("SELECT * FROM ds").columns), ["v", "w", "x", "y"], "its columns")
     same((tessera.sql("SELECT y, sum(w) FROM t GROUP BY y ORDER BY y", t=ds).fetchall(), parts(tessera.sql("SELECT y, sum(w) FROM ds GROUP BY y"))[0]), ([(10.0, 6), (20.0, 9)], "columns"), "by keyword")
+    unsorted = ds.assign_coords(x=("x", ["b", "a", "c"]), area=(("x", "y"), np.arange(6.0).reshape(3, 2)), zone=("y", ["n", "n"]), height=2.0)   # labels rise or fall, and these do not
+    for array, columns in ((unsorted, ["area", "v", "w", "x", "y", "zone"]), (unsorted["v"], ["area", "v", "x", "y", "zone"])):
+        same(sorted(tessera.sql("SELECT * FROM t", t=array).columns), columns, "coordinates in any order are columns")
+        same(sorted(tessera.sql("SELECT y, x, v, area, zone FROM t", t=array).fetchall()),
+             sorted((10.0 + 10 * y, "bac"[x], 3.0 * y + x, 2.0 * x + y, "n") for y in range(2) for x in range(3)), "the rows of to_dataframe()")
+        same(tessera.sql("SELECT x, sum(v) FROM t WHERE y > 10 GROUP BY x ORDER BY x", t=array).fetchall(), [("a", 4.0), ("b", 3.0), ("c", 5.0)], "groups")
     for other in (ds.assign(s=5), ds.assign(z=("y", [1, 2])), xr.Dataset({}, {"y": [1]}), xr.Dataset({"s": 5})):
         fails(TypeError, "name one of them, t=dataset[...]", lambda other=other: tessera.sql("SELECT * FROM t", t=other))
 

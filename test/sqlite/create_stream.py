@@ -204,12 +204,13 @@ def test_units_of_instants():
     for x, (form, letter, value) in enumerate((("tdD", "i", 3), ("tss:", "q", 259200), ("tsn:", "q", 259200 * 10**9), ("tsu:", "q", 259200 * 10**6), ("tdm", "q", 259200000)), 5):
         same(give(db, [("x", "l", 1, [None, packed("q", x)]), ("t", form, 1, [None, packed(letter, value)])], 1, if_exists="append"), 1)
         same(rows(db)[-1], (x, "1970-01-04 00:00:00.000"), form)
-    for form, value in (("tsn:", 259200 * 10**9 + 1), ("tsu:", 1), ("tss:", 2**62)):
+    for form, value, says in (("tsn:", 259200 * 10**9 + 1, "column 't': 1970-01-04 00:00:00.000000001 is finer than DATETIME_MS, which the column is: make the array with \"types\":{\"t\":\"DATETIME_NS\"}"),
+                              ("tsu:", 1, "is finer than DATETIME_MS"), ("tss:", 2**62, "of DATETIME_SEC is not a valid DATETIME_MS")):
         try:
             give(db, [("x", "l", 1, [None, packed("q", 60)]), ("t", form, 1, [None, packed("q", value)])], 1, if_exists="append")
             raise AssertionError(f"{form} {value} was taken")
         except host.Error as e:
-            check_contains(e.text, "is not a valid DATETIME_MS")
+            check_contains(e.text, says)
     same(give(db, [("d", "tDs", 1, [None, packed("q", 7)])], 1, "times", types={"d": "TIME_MS"}), 1)
     same(rows(db, "times"), [(0, 7000)])   # a duration, in the unit that was asked for
 

@@ -476,7 +476,11 @@ class Stream:
     def df(self) -> Any:
         """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
         from .results import to_pandas
-        return to_pandas(self, dtypes=self._dtypes())
+        return to_pandas(self._in_order(), dtypes=self._dtypes())
+
+    def _in_order(self):
+        """Returns what has the rows in an order, if a stream's own has none that a table would have."""
+        return self
 
     def _dtypes(self):
         """The names of pandas' types that columns had in a DataFrame, and that Arrow does not know."""
@@ -485,12 +489,12 @@ class Stream:
     def pl(self) -> Any:
         """The rows as a DataFrame of polars."""
         from .results import library
-        return library("polars").DataFrame(self)
+        return library("polars").DataFrame(self._in_order())
 
     def arrow(self) -> Any:
         """The rows as a Table of pyarrow."""
         from .results import library
-        return library("pyarrow").table(self)
+        return library("pyarrow").table(self._in_order())
 
 
 class _Rows(Stream):
@@ -505,6 +509,20 @@ class _Rows(Stream):
 
     def _stream(self):
         return self._functions, self._functions.again(self._first)
+
+
+class _Joined(Stream):
+    """The rows of several Arrays, one after the other."""
+
+    def __init__(self, arrays):
+        self._arrays = arrays
+
+    def _stream(self):
+        if len(self._arrays) > _RUNS:
+            raise NotImplementedError(f"the lists of coordinates have {len(self._arrays)} runs of neighbours, more than {_RUNS}: take a range, and choose rows in what comes of it")
+        streams = [array._stream()[1] for array in self._arrays]
+        functions = _functions(self._arrays[0].connection)
+        return functions, functions.join((ctypes.c_void_p * len(streams))(*streams), len(streams))
 
 
 class Array(Stream):
@@ -987,11 +1005,14 @@ class Array(Stream):
             return functions, functions.take_new(self._token().encode())
         if "order" in self._options:
             raise NotImplementedError("rows of lists of coordinates come in the order of the array: leave order() out, and sort them afterwards")
-        runs = self._runs()
-        if len(runs) > _RUNS:
-            raise NotImplementedError(f"the lists of coordinates have {len(runs)} runs of neighbours, more than {_RUNS}: take a range, and choose rows in what comes of it")
-        streams = [run._stream()[1] for run in runs]
-        return functions, functions.join((ctypes.c_void_p * len(streams))(*streams), len(streams))
+        return _Joined(self._runs())._stream()
+
+    def _in_order(self):
+        """Returns the rows of a dense array in the order of its dimensions, unless order() says another: a stream has them in the order that costs least, in
+        which later writes change places."""
+        if "order" in self._options or self.kind != "dense":
+            return self
+        return _Joined([run.order(*self.dims) for run in self._runs()]) if self._has_lists() else self.order(*self.dims)
 
     def __arrow_c_schema__(self) -> Any:
         """Returns the schema of the streams in a capsule. No tile is read."""
@@ -1313,7 +1334,8 @@ class Array(Stream):
         return self._aggregate("median", attribute, by)
 
     def to_pandas(self) -> Any:
-        """The cells as a DataFrame of pandas, with the coordinates as columns: what df() returns."""
+        """The cells as a DataFrame of pandas, with the coordinates as columns: what df() returns. Rows of a dense array are in the order of its dimensions;
+        columns have the dtypes that they had in a DataFrame."""
         return self.df()
 
     def __repr__(self):

@@ -14,7 +14,7 @@ from .structures import ArrowArray as _Array
 from .structures import ArrowSchema as _Schema
 from .structures import ArrowStream as _Stream
 
-__all__ = ["check_categories", "check_names", "given_stream", "object_type", "of_frame"]
+__all__ = ["check_frame", "check_names", "given_stream", "object_type", "of_frame", "whole_days", "without_sparse"]
 
 
 _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}   # as SQLite compares names
@@ -84,7 +84,10 @@ def _bits(valid):
 
 
 def _bytes_column(name, values, valid, text):
-    encoded = [b"" if not good else v.encode() if isinstance(v, str) else bytes(v) for v, good in zip(values, valid)]
+    try:
+        encoded = [b"" if not good else v.encode() if isinstance(v, str) else bytes(v) for v, good in zip(values, valid)]
+    except UnicodeEncodeError as e:
+        raise ValueError(f"column {name!r} has the text {e.object[:40]!r}, which is not Unicode: half of a surrogate pair has no character") from None
     offsets = numpy.zeros(len(encoded) + 1, "i8")
     numpy.cumsum([len(v) for v in encoded], out=offsets[1:])
     data = numpy.frombuffer(b"".join(encoded) or b"\0", "u1")
@@ -241,15 +244,34 @@ def _listed(values):
     return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
-def check_categories(frame):
-    """Fails if a column of a DataFrame has categories that no enumeration has: days, bytes, intervals, periods, or a mixture."""
+def check_frame(frame):
+    """Fails if a DataFrame has names or dtypes that no array has, and which pyarrow would rename, count or cut in silence."""
+    if frame.columns.nlevels > 1:
+        raise TypeError("the columns are a MultiIndex, and a column has one name: frame.columns = ['_'.join(map(str, name)) for name in frame.columns]")
+    check_names(frame.columns)
     for name, dtype in zip(frame.columns, frame.dtypes):
-        categories = getattr(dtype, "categories", ())
-        if not len(categories) or categories.dtype.kind != "O":
-            continue
-        kinds = {type(label) for label in categories}
-        if not all(issubclass(kind, str) for kind in kinds) and (len(kinds) > 1 or kinds & {bytes, datetime.date} or next(iter(kinds)).__name__ in ("Interval", "Period")):
-            raise TypeError(f"column {name!r} has categories of {', '.join(sorted(kind.__name__ for kind in kinds))}: frame[{name!r}].cat.rename_categories(str) makes texts of them")
+        if hasattr(dtype, "categories"):
+            _check_categories(name, dtype.categories)
+        elif str(dtype).startswith("period"):   # pandas hands out bare numbers, counted in months or the like
+            raise TypeError(f"column {name!r} has periods: frame[{name!r}].dt.to_timestamp() makes instants of them")
+        elif str(dtype).startswith("interval"):
+            raise TypeError(f"column {name!r} has intervals: make two columns of their ends, or texts of them: frame[{name!r}].astype(str)")
+
+
+def _check_categories(name, categories):
+    """Fails if a categorical column has categories that no enumeration has: days, bytes, durations, intervals, periods, or a mixture."""
+    kinds = {type(label) for label in categories} if categories.dtype.kind in "Om" else set()
+    if not all(issubclass(kind, str) for kind in kinds) and (len(kinds) > 1 or kinds & {bytes, datetime.date} or next(iter(kinds)).__name__ in ("Interval", "Period", "Timedelta")):
+        raise TypeError(f"column {name!r} has categories of {', '.join(sorted(kind.__name__ for kind in kinds))}: frame[{name!r}].cat.rename_categories(str) makes texts of them")
+
+
+def without_sparse(frame):
+    """Returns a DataFrame with an ndarray in the place of each sparse column, which pyarrow does not take."""
+    sparse = [place for place, dtype in enumerate(frame.dtypes) if type(dtype).__name__ == "SparseDtype"]
+    frame = frame.copy(deep=False) if sparse else frame
+    for place in sparse:
+        frame.isetitem(place, frame.iloc[:, place].sparse.to_dense())
+    return frame
 
 
 def whole_days(series):
@@ -272,6 +294,9 @@ def of_frame(frame):
             labels = dtype.categories
             labels = labels.tz_convert("UTC").tz_localize(None) if getattr(labels, "tz", None) is not None else labels
             columns[name] = (series.cat.codes.to_numpy(), labels.to_numpy(), dtype.ordered)
+        elif type(dtype).__name__ == "ArrowDtype" and dtype.kind in "Mm":   # in numpy they would be objects
+            import pyarrow
+            columns[name] = pyarrow.array(series.array).to_numpy(zero_copy_only=False)
         elif getattr(dtype, "tz", None) is not None:
             columns[name] = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
         elif hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":   # nullable numbers

@@ -19,7 +19,7 @@ from .errors import Constraint, Exists, Mismatch, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     last_label, take_place, typed_metadata, write_placed)
 
-__all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "SCALAR", "SCALARS", "create_dataset", "described_by", "variable_of"]
+__all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "SCALAR", "SCALARS", "NotKept", "create_dataset", "described_by", "variable_of"]
 
 ATTRIBUTE = "__tiledb_attr."
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
@@ -31,6 +31,10 @@ _ENDINGS = ("_", ".data", ".index")   # of an attribute whose variable has the n
 _MEANINGS = ("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "flag_values", "flag_masks", "flag_meanings")   # what tells what a number means
 _LOST = ("units", "flag_values", "flag_masks", "flag_meanings")   # of these, what a computation with xarray may lose
 _OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file", "grow"}
+
+
+class NotKept(ValueError):
+    """A coordinate for which an array in a database has no place."""
 
 
 def described_by(name, metadata):
@@ -495,7 +499,7 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
             variable = variable if variable.dtype.kind != "m" else xarray.conventions.encode_cf_variable(variable)
             metadata[f"{SCALARS}{name}"] = variable.values[()]
         elif name in data.coords:
-            raise ValueError(_not_kept(name, variable, data))
+            raise NotKept(_not_kept(name, variable, data))
         else:
             raise ValueError(f"a database takes a Dataset as one array, but {name!r} has other dimensions than {next(iter(data.data_vars))!r}")
         metadata.update({f"{ATTRIBUTE}{key}.{named}": value for named, value in variable.attrs.items()})

@@ -269,9 +269,9 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
     try:
         for label, (dim, values) in labels.items():
             array.write_label(label, values, origin[dim])
-        fill_grid(array, blocks, lengths, origin)
-        for key, value in (options.get("metadata") or {}).items():
+        for key, value in (options.get("metadata") or {}).items():   # older than the cells, so that the state of the last write has it
             set_metadata(array, key, value)
+        fill_grid(array, blocks, lengths, origin)
     finally:
         if place:
             array._rows(f"DROP TABLE {name}")

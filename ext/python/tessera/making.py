@@ -111,10 +111,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         data, names = _without_index(data, options, "index" in Array(connection, os.fspath(path), state=secret(options)).dims if appends else not numbered)
         if names and not appends:
             options.setdefault("dimensions", names)
-        options = _with_dtypes(data, options, if_exists, connection, path)
-        for name, dtype in data.dtypes.items():
-            if str(dtype).startswith("period"):   # pandas hands out bare numbers, counted in months or the like
-                raise TypeError(f"column {name!r} has periods: {name}.dt.to_timestamp() makes instants of them")
+        options = options if appends else _with_dtypes(data, options)
     stream = _taken(data, module)
     token = ctypes.create_string_buffer(33)
     if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
@@ -141,13 +138,13 @@ def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: 
     return read_anndata(path, connection or _connect(), measurement, layer)
 
 
-def _with_dtypes(frame, options, if_exists, connection, path):
-    """Returns the options for a new array with metadata that keep the nullable types of pandas: Arrow has one type for those and for the others."""
-    from .results import NULLABLE
-    dtypes = {str(name): str(dtype) for name, dtype in frame.dtypes.items() if str(dtype) in NULLABLE}
-    if not dtypes or if_exists == "append" and exists(connection, os.fspath(path)):
-        return options
-    return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}}
+def _with_dtypes(frame, options):
+    """Returns the options for a new array with metadata that note the dtypes which only pandas has."""
+    from .columns import whole_days
+    from .dtypes import note
+    days = {place for place, name in enumerate(frame.columns) if str(name) not in options.get("types", {}) and whole_days(frame.iloc[:, place]) is not None}
+    dtypes = note(frame, days)
+    return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}} if dtypes else options
 
 
 def _without_index(frame, options, kept=True):
@@ -172,13 +169,16 @@ def _without_index(frame, options, kept=True):
     return frame, [] if numbered else [str(name) for _, name in names]
 
 
-def _check_times(frame, table, pyarrow):
-    """Fails if a column of objects has instants beside days, of which pyarrow makes days, or some with a time zone beside others without one, which
-    pyarrow takes for UTC."""
+def _check_objects(frame, table, pyarrow):
+    """Fails if a column of objects has instants beside days, of which pyarrow makes days; some with a time zone beside others without one, which pyarrow
+    takes for UTC; or sets, of which it makes lists."""
     from .columns import object_type
     for place, name in enumerate(table.column_names):
-        if frame.dtypes.iloc[place].kind == "O" and (pyarrow.types.is_timestamp(table.column(place).type) or pyarrow.types.is_date(table.column(place).type)):
+        kind = table.column(place).type if frame.dtypes.iloc[place].kind == "O" else pyarrow.null()
+        if pyarrow.types.is_timestamp(kind) or pyarrow.types.is_date(kind):
             object_type(name, [None if v is None or v != v else v for v in frame.iloc[:, place]])
+        elif pyarrow.types.is_list(kind) and any(isinstance(value, (set, frozenset)) for value in frame.iloc[:, place]):
+            raise TypeError(f"column {name!r} has sets, which have no order: frame[{name!r}].map(sorted) makes lists of them")
 
 
 def _taken(data, module):
@@ -187,9 +187,9 @@ def _taken(data, module):
         from .columns import given_stream
         return given_stream(data)
     if module == "pandas" and hasattr(data, "columns"):
-        from .columns import check_categories, check_names, given_stream, of_frame, whole_days
-        check_names(data.columns)
-        check_categories(data)
+        from .columns import check_frame, given_stream, of_frame, whole_days, without_sparse
+        check_frame(data)
+        data = without_sparse(data)
         try:
             import pyarrow
         except ImportError:
@@ -197,9 +197,9 @@ def _taken(data, module):
         days = [place for place in range(data.shape[1]) if whole_days(data.iloc[:, place]) is not None]
         try:
             table = pyarrow.Table.from_pandas(data, preserve_index=False)
-        except (pyarrow.ArrowException, OverflowError, TypeError):   # another byte order, integers past INT64, mixed objects: they are taken, or the error says why not
+        except (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError):   # another byte order, integers past INT64, mixed objects: they are taken, or the error says why not
             return given_stream(of_frame(data))
-        _check_times(data, table, pyarrow)
+        _check_objects(data, table, pyarrow)
         data = table
         for place in days:
             data = data.set_column(place, data.column_names[place], data.column(place).cast(pyarrow.date32()))

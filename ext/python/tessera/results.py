@@ -134,12 +134,23 @@ def _copied(name, value, connection):
         value = value.to_dataset(name=value.name or "value")
     elif type(value).__module__.startswith("pandas"):   # an index may have gaps and say things twice, which dimensions must not
         value = value.reset_index(drop=type(value.index).__name__ == "RangeIndex" and value.index.name is None)
-    made = create(f"db:{table}", value, connection=connection)
+    try:
+        made = create(f"db:{table}", value, connection=connection)
+    except ValueError as e:
+        if type(e).__name__ != "NotKept":
+            raise
+        made = create(f"db:{table}", _rows_of(value), connection=connection)
     try:
         yield table, made.attributes if isinstance(made, Array) and made.dims == ("row",) else None
     finally:
         with contextlib.suppress(Exception):
             statements.rows(connection, f"DROP TABLE {table}")
+
+
+def _rows_of(dataset):
+    """A DataFrame with a row for each cell of a Dataset, whose coordinates are columns in whatever order they come."""
+    scalars = [name for name, coordinate in dataset.coords.items() if not coordinate.dims]
+    return dataset.drop_vars(scalars).to_dataframe().reset_index()
 
 
 def _is_source(value):
@@ -348,14 +359,12 @@ def library(name):
         raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
 
 
-NULLABLE = {*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Float32", "Float64", "boolean"}   # types of pandas, which say that a gap is possible
-
-
 def to_pandas(stream, gaps=False, dtypes=None):
     """A DataFrame of whatever has Arrow streams. Booleans with gaps are of pandas' nullable type, and integers where a float would round them; with gaps,
-    all integers that have some. dtypes: the nullable types that columns have whether they have gaps or not."""
+    all integers that have some. dtypes: those that columns had in a DataFrame, as they are noted."""
     import pandas
     pyarrow = library("pyarrow")   # for pandas, too
+    from .dtypes import nullable_types, restore
     schema, reader = None, pyarrow.RecordBatchReader.from_stream(stream)
     times = {field.name: pyarrow.duration(field.type.unit) for field in reader.schema if pyarrow.types.is_time(field.type)}   # which may be longer than a day
     if times:
@@ -363,18 +372,16 @@ def to_pandas(stream, gaps=False, dtypes=None):
         reader = pyarrow.RecordBatchReader.from_stream(stream, schema=schema)
     table = reader.read_all()
     frame = pandas.DataFrame.from_arrow(table) if hasattr(pandas.DataFrame, "from_arrow") else table.to_pandas()
-    types = {getattr(pyarrow, f"{sign}int{bits}")(): getattr(pandas, f"{sign.upper()}Int{bits}Dtype")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    types = {**types, pyarrow.bool_(): pandas.BooleanDtype()}
-    for place, column in enumerate(table.columns):
-        wide = column.type in (pyarrow.int64(), pyarrow.uint64()) and column.null_count and not frame.iloc[:, place].abs().max() < 2 ** 53
-        kept = (dtypes or {}).get(table.column_names[place])
-        truths = column.type == pyarrow.bool_() and column.null_count   # else they were objects
-        if wide or truths or (gaps or kept in NULLABLE) and column.type in types and (column.null_count or kept):
+    types = nullable_types()
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns)):
+        whole = pyarrow.types.is_integer(column.type) and column.null_count
+        wide = whole and column.type in (pyarrow.int64(), pyarrow.uint64()) and not frame.iloc[:, place].abs().max() < 2 ** 53
+        if wide or whole and gaps or column.type == pyarrow.bool_() and column.null_count:   # else they were floats or objects
             frame.isetitem(place, column.to_pandas(types_mapper=types.get))
-        elif kept in NULLABLE and pyarrow.types.is_floating(column.type):
-            frame.isetitem(place, column.to_pandas(types_mapper={pyarrow.float32(): pandas.Float32Dtype(), pyarrow.float64(): pandas.Float64Dtype()}.get))
-        if column.type == pyarrow.date32():   # days were instants of pandas, which as dates have no .dt
+        elif column.type == pyarrow.date32():   # days were instants of pandas, which as dates have no .dt
             frame.isetitem(place, column.to_pandas(date_as_object=False))
+        if name in (dtypes or {}):
+            frame.isetitem(place, restore(column, frame.iloc[:, place], dtypes[name]))
     return frame
 
 
