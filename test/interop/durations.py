@@ -289,6 +289,45 @@ def test_unions():
     same(types("SELECT d FROM (SELECT d FROM s UNION ALL SELECT x FROM s)")[0], ["int64"])
 
 
+def test_unions_within():
+    """A UNION in parentheses, in WITH, also a recursive one, and in a view keeps the types that all of its SELECTs have, and loses others."""
+    df = pd.DataFrame({"d": np.array([108000, -5], "m8[s]"), "day": np.array(["2024-01-05T10", "2024-01-06"], "M8[us]"), "ok": [True, False], "x": [1, 2]}, index=pd.Index([1, 2], name="k"))
+    db = connected()
+    tessera.create("db:s", df, connection=db)
+    tessera.create("db:ms", df.assign(d=df["d"].astype("m8[ms]")), connection=db)
+    db.executescript("""
+        CREATE VIEW same AS SELECT k, d, day, ok FROM s UNION ALL SELECT k + 2, d, day, ok FROM s;
+        CREATE VIEW named(i, wait, "the day") AS SELECT k, d, day FROM s UNION ALL SELECT k + 2, d, day FROM s ORDER BY 1;
+        CREATE VIEW above AS SELECT * FROM same JOIN (SELECT 1 AS one);
+        CREATE VIEW plain AS SELECT k, d FROM s;
+        CREATE VIEW units AS SELECT d FROM s UNION ALL SELECT d FROM ms;
+        CREATE VIEW "first" AS SELECT d FROM s UNION ALL SELECT x FROM s;
+        CREATE VIEW last AS SELECT x AS d FROM s UNION ALL SELECT d FROM s;
+        CREATE VIEW later AS SELECT d FROM s EXCEPT SELECT x FROM s""")
+
+    def types(text):
+        return [str(kind).partition("[")[0] for kind in tessera.sql(text, connection=db).df().dtypes]
+    three = ["timedelta64", "datetime64", "bool"]
+    arm = "SELECT d, day, ok FROM s"
+    for text in (f"SELECT * FROM ({arm} UNION ALL {arm})", f"SELECT * FROM ({arm} UNION ALL {arm} ORDER BY d LIMIT 3) AS u WHERE ok", f"SELECT u.d, u.day, u.ok FROM ({arm} UNION {arm}) u JOIN s USING (day)",
+                 f"SELECT * FROM ({arm} UNION ALL SELECT * FROM ({arm} UNION ALL {arm}))", f"WITH c AS ({arm} UNION ALL {arm}) SELECT * FROM c", f"WITH c(a, b, e) AS MATERIALIZED ({arm} UNION ALL {arm}) SELECT a, b, e FROM c",
+                 "WITH RECURSIVE c(n, d, day, ok) AS (SELECT 1, d, day, ok FROM s UNION ALL SELECT n + 1, d, day, ok FROM c WHERE n < 3) SELECT d, day, ok FROM c",
+                 "SELECT d, day, ok FROM same", "SELECT v.d, v.day, v.ok FROM main.same AS v", "SELECT d, day, ok FROM above WHERE k > 1", "SELECT d, day, ok FROM same UNION ALL SELECT d, day, ok FROM s",
+                 f"SELECT d, day, ok FROM 'same' v, (SELECT 1) UNION ALL SELECT * FROM ({arm} EXCEPT {arm})"):
+        same(types(text), three, text)
+    same(types('SELECT wait, "the day" FROM named'), three[:2], "names of a view")
+    same(types("SELECT d FROM plain WHERE k IN (SELECT 1 UNION SELECT 2)"), three[:1], "a UNION elsewhere")
+    same(types("WITH same(d) AS (SELECT x FROM s UNION ALL SELECT x FROM s) SELECT d FROM same"), ["int64"], "WITH hides a view")
+    for text in ("SELECT d FROM (SELECT d FROM s UNION ALL SELECT d FROM ms)", "SELECT d FROM (SELECT x AS d FROM s UNION ALL SELECT d FROM s)", "SELECT * FROM units", 'SELECT * FROM "first"', "SELECT * FROM last",
+                 "SELECT d FROM (SELECT * FROM units)", "WITH RECURSIVE c(n, d) AS (SELECT 1, d FROM s UNION ALL SELECT n + 1, d + 1 FROM c WHERE n < 3) SELECT d FROM c",
+                 "WITH RECURSIVE c(n, d) AS (SELECT 1, x FROM s UNION ALL SELECT 5, d FROM s UNION ALL SELECT n + 1, d FROM c WHERE n < 3) SELECT d FROM c"):
+        same(types(text), ["int64"], text)
+    same(tessera.sql("SELECT d FROM units ORDER BY 1", connection=db).df()["d"].tolist(), [-5000, -5, 108000, 108000000], "the numbers")
+    same(types("SELECT d FROM later"), three[:1], "EXCEPT in a view has values of its first SELECT")
+    many = " UNION ALL ".join([arm] * 300)
+    same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")
+
+
 def test_labels():
     """A label of durations is declared as such, whoever makes it: a Dataset, columns, SQL; and SQL, streams, methods and copies keep to that."""
     hours = [0, 6, 23, 30, 100]   # below and above one day
