@@ -171,6 +171,7 @@ typedef struct tsr_label { /* a dimension label; opening the labelled array does
   uint8_t data_order; /* order of the values, as in tsr_field */
   uint32_t values_per_cell;
   bool external; /* the label's array was not created with the labelled array */
+  bool duration; /* as in tsr_field; the labelled array's metadata say so, under the label's name */
   /* When creating an array: the schema of the label's array, which is created with it in __labels; its only attribute
    * has the values. NULL in schemas that were read. */
   const struct tsr_schema *array;

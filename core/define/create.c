@@ -84,6 +84,7 @@ static int complete_labels(tsr_schema *made, tsr_arena *arena, tsr_error *error)
     label->datatype = values->datatype;
     label->values_per_cell = values->values_per_cell;
     label->data_order = values->data_order;
+    label->duration |= values->duration;
     label->attribute = values->name;
   }
   return TSR_OK;
@@ -287,7 +288,7 @@ static int write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, ts
   return rc;
 }
 
-/* Writes the metadata that tell which fields are durations. *written: there are some. */
+/* Writes the metadata that tell which fields and labels are durations. *written: there are some. */
 static int write_durations(tsr_creation *c, const uint8_t *key, bool *written, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
   char *name = NULL;

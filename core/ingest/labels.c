@@ -254,6 +254,7 @@ int tsr__ingest_label_schemas(tsr_ingest *g, tsr_schema *schema, tsr_error *erro
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 2, &fields, error));
     tsr_field values = {.datatype = c->label->datatype,
+                        .duration = c->given->duration && tsr_datatype_kind(c->label->datatype) == TSR_KIND_TIME,
                         .values_per_cell = tsr_datatype_kind(c->label->datatype) == TSR_KIND_TEXT ? TSR_VARIABLE : 1,
                         .data_order = c->label->descending ? 2 : 1};
     values.filters = c->given->filters ? *c->given->filters : tsr__ingest_filters(&values);

@@ -37,6 +37,7 @@ struct tsr_label_index {
   char *name; /* of the label */
   uint32_t at[2]; /* numbers of the next two fields in the schema */
   const tsr_field *dimension, *field; /* of the label's array: the fields with the coordinates and with the values */
+  tsr_field declared_field; /* *field, with what the labelled array says of its label */
   tsr_datatype datatype; /* of the labelled dimension */
   /* the label's array declares the order of its values; otherwise the order is detected when they are searched */
   bool declared;
@@ -101,6 +102,9 @@ static int open_label_array(tsr_label_index *index, const tsr_array *array, cons
     return tsr__fail(error, TSR_CORRUPT, "its array has values of %s, not of %s",
                      tsr_datatype_name(index->field->datatype), tsr_datatype_name(label->datatype));
   if (!index->declared) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  index->declared_field = *index->field;
+  index->declared_field.duration = label->duration;
+  index->field = &index->declared_field;
   return TSR_OK;
 }
 

@@ -31,7 +31,7 @@
 #include "sql/literals.h"
 #include "sql/names.h"
 #include "sql/statement.h"
-#include "sql/tokens.h"
+#include "sql/unions.h"
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
@@ -248,26 +248,38 @@ static int select_types(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_erro
 
 /* ---- UNION ------------------------------------------------------------------------------------------------------- */
 
-/* SQLite tells the origin of a column of the first SELECT alone. So a type is kept only if each SELECT of a UNION gives
- * it; of others, the ingest infers the type. EXCEPT and INTERSECT return values of the first SELECT. A UNION within
- * parentheses takes the types of all columns. */
+/* SQLite tells the origin of a column for one SELECT of a UNION alone. So a type is taken only if each SELECT gives it
+ * (unions.c); of others, the ingest infers the type. */
+
+typedef struct select_arms { /* the statements with one SELECT in place of each UNION */
+  tsx_ingest_call *call;
+  bool any; /* there was one, and the columns have its types */
+} select_arms;
 
 static void select_forget(tsr_ingest_column *column) {
   *column = (tsr_ingest_column){.name = column->name, .nullable = column->nullable};
 }
 
-/* Forgets the types of columns in which this SELECT, one of a UNION, differs from the first one. `sql` is from
- * sqlite3_mprintf, and is freed here. */
-static int select_compare(tsx_ingest_call *call, char *sql, tsr_error *error) {
+static bool select_same(const tsr_ingest_column *a, const tsr_ingest_column *b) {
+  return a->typed == b->typed && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell &&
+         a->duration == b->duration && a->labels == b->labels && a->enumeration == b->enumeration &&
+         a->declared == b->declared;
+}
+
+/* Takes the types of the first of these statements, and forgets those in which another one differs from it; all if
+ * `sql` is NULL, or a text that SQLite does not accept. */
+static int select_compare(void *argument, const char *sql, tsr_error *error) {
+  select_arms *arms = argument;
+  tsx_ingest_call *call = arms->call;
   const uint32_t count = call->source.count;
   const uint64_t room = count + UINT64_C(1);
   tsr_ingest_column *first = call->columns, *columns = sqlite3_malloc64(room * sizeof *columns);
   char **names = sqlite3_malloc64(room * sizeof *names);
   sqlite3_stmt *statement = NULL;
-  int code = columns && names && sql ? TSR_OK : tsx_out_of_memory(error);
-  const bool prepared = code >= 0 && tsx_sql_prepare(call->connection->db, sql, &statement) == SQLITE_OK && statement &&
+  int code = columns && names ? TSR_OK : tsx_out_of_memory(error);
+  const bool prepared = code >= 0 && sql &&
+                        sqlite3_prepare_v2(call->connection->db, sql, -1, &statement, NULL) == SQLITE_OK && statement &&
                         sqlite3_column_count(statement) == (int)count;
-  if (code < 0) sqlite3_free(sql);
   if (prepared) {
     memset(columns, 0, count * sizeof *columns);
     memcpy(names, call->source.names, count * sizeof *names); /* the names are those of the first SELECT */
@@ -277,65 +289,26 @@ static int select_compare(tsx_ingest_call *call, char *sql, tsr_error *error) {
     memcpy(call->source.names, names, count * sizeof *names);
   }
   for (uint32_t i = 0; i < count && code >= 0; i++) {
-    const tsr_ingest_column *a = &first[i], *b = &columns[i];
-    first[i].nullable |= !prepared || b->nullable;
-    if (!prepared || a->typed != b->typed || a->datatype != b->datatype || a->values_per_cell != b->values_per_cell ||
-        a->duration != b->duration || a->labels != b->labels || a->enumeration != b->enumeration ||
-        a->declared != b->declared)
+    const bool nullable = first[i].nullable || !prepared || columns[i].nullable;
+    if (prepared && !arms->any) {
+      columns[i].name = first[i].name;
+      first[i] = columns[i];
+    } else if (!prepared || !select_same(&first[i], &columns[i])) {
       select_forget(&first[i]);
+    }
+    first[i].nullable = nullable;
   }
+  arms->any = true;
   sqlite3_finalize(statement);
   sqlite3_free(columns);
   sqlite3_free(names);
   return code;
 }
 
-typedef struct union_scan {
-  const char *text, *select; /* where the first SELECT begins, behind WITH */
-  tsx_tokens tokens;
-  bool nested; /* there is a UNION within parentheses */
-} union_scan;
-
-/* Moves to the next of these words that is not within parentheses. Returns NULL at the end, else where it begins. */
-static const char *union_find(union_scan *scan, const char *const *words) {
-  for (int depth = 0; scan->tokens.token.kind != TSX_TOKEN_END; tsx_tokens_next(&scan->tokens)) {
-    const tsx_token *token = &scan->tokens.token;
-    depth += tsx_token_is(token, "(") - tsx_token_is(token, ")");
-    scan->nested |= depth > 0 && tsx_token_is(token, "UNION");
-    for (const char *const *word = words; *word && depth == 0; word++)
-      if (tsx_token_is(token, *word)) return token->text;
-  }
-  return NULL;
-}
-
-/* Compares the SELECTs of a UNION with the first one. */
-static int select_unions(tsx_ingest_call *call, const char *text, tsr_error *error) {
-  static const char *const begins[] = {"SELECT", "VALUES", NULL}, *const ends[] = {"UNION", "EXCEPT", "INTERSECT",
-                                                                                   "ORDER", "LIMIT",  NULL};
-  union_scan scan = {.text = text, .tokens = tsx_tokens_of(text)};
-  scan.select = union_find(&scan, begins);
-  const char *end = scan.select ? union_find(&scan, ends) : NULL;
-  while (end) {
-    const bool counts = tsx_token_is(&scan.tokens.token, "UNION");
-    if (tsx_token_is(&scan.tokens.token, "ORDER") || tsx_token_is(&scan.tokens.token, "LIMIT")) break;
-    const char *arm = union_find(&scan, begins);
-    if (!arm) break;
-    end = union_find(&scan, ends);
-    if (!counts) continue;
-    TSX_TRY(select_compare(
-        call,
-        sqlite3_mprintf("%.*s%.*s", (int)(scan.select - text), text, end ? (int)(end - arm) : (int)strlen(arm), arm),
-        error));
-  }
-  while (union_find(&scan, ends)) tsx_tokens_next(&scan.tokens); /* what remains may have a nested one */
-  for (uint32_t i = 0; i < call->source.count && scan.nested; i++) select_forget(&call->columns[i]);
-  return TSR_OK;
-}
-
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   const char *text = sqlite3_sql(statement);
   TSX_TRY(select_types(call, statement, error));
-  if (text) TSX_TRY(select_unions(call, text, error));
+  if (text) TSX_TRY(tsx_unions_each(call->connection->db, text, select_compare, &(select_arms){.call = call}, error));
   return select_keys(call, statement, error);
 }
 

@@ -99,6 +99,7 @@ static int take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   column->typed = true;
   column->datatype = values->datatype;
   column->values_per_cell = values->values_per_cell;
+  column->duration = values->duration;
   column->labels = column->grow = false;
   column->enumeration = NULL;
   column->has_domain = dimension->has_domain;

@@ -6,7 +6,7 @@
  *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
  *            | DURATION | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
  *            | [CONSTRAINT name] CHECK(condition)                                  any number of them (checks.c)
- *            | LABEL name type [INCREASING | DECREASING] [FILTERS(filters)]        any number of them
+ *            | LABEL name type [DURATION] [INCREASING | DECREASING] [FILTERS(filters)]        any number of them
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
  *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
  *
@@ -474,6 +474,7 @@ static int parse_label(tsx_parser *p, tsx_column_text *c) {
   TSX_TRY(parse_type(p, label));
   if (tsx_token_is(t, "UNORDERED"))
     return tsx_parser_fail(p, TSR_UNSUPPORTED, "label %.100s: labels without an order are not supported", label->name);
+  label->duration = tsx_parser_accept(p, "DURATION");
   if (!tsx_parser_accept(p, "INCREASING")) label->descending = tsx_parser_accept(p, "DECREASING");
   return tsx_parser_accept(p, "FILTERS") ? parse_filters(p, label) : TSR_OK;
 }

@@ -502,6 +502,7 @@ static int set_label_array(tsx_parser *p, const tsx_column_text *c, const tsr_sc
   tsr_field *fields = tsx_parser_alloc(p, 2 * sizeof *fields);
   tsr_field values = {.datatype = c->datatype,
                       .values_per_cell = c->values_per_cell,
+                      .duration = c->duration,
                       .data_order = c->descending ? 2 : 1,
                       .filters = c->filters};
   if (!fields) return TSR_NOMEM;
@@ -524,6 +525,7 @@ static int set_label(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   if (kind == TSR_KIND_BOOLEAN || kind == TSR_KIND_BYTES ||
       (kind == TSR_KIND_TEXT && c->datatype != TSR_UTF8 && c->datatype != TSR_ASCII))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a label's datatype", tsr_datatype_name(c->datatype));
+  if (c->duration && kind != TSR_KIND_TIME) return tsx_parser_fail(p, TSR_ERROR, "DURATION is for TIME_HR to TIME_AS");
   if (c->values_per_cell != (kind == TSR_KIND_TEXT ? TSR_VARIABLE : 1))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "a label must have one value per coordinate");
   tsr_schema *array = tsx_parser_alloc(p, sizeof *array);

@@ -291,6 +291,7 @@ static int append_labels(sqlite3_str *out, tsr_array *array, const tsr_schema *s
     sqlite3_free(name);
     sqlite3_str_appendchar(out, 1, ' ');
     append_type(out, label->datatype, label->values_per_cell);
+    if (label->duration) sqlite3_str_appendall(out, " DURATION");
     if (label->data_order == 2) sqlite3_str_appendall(out, " DECREASING");
     if (label->array) append_column_filters(out, &label->array->fields[1].filters);
     else if (index) append_column_filters(out, &tsr_label_field(index)->filters);

@@ -265,6 +265,7 @@ static tsr_field describe(const tsr_label *label) {
   return (tsr_field){.name = label->name,
                      .datatype = label->datatype,
                      .values_per_cell = text ? TSR_VARIABLE : 1,
+                     .duration = label->duration,
                      .cell_size = text ? 0 : tsr_datatype_size(label->datatype),
                      .nullable = true};
 }

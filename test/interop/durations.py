@@ -5,6 +5,7 @@ usage: durations.py EXTENSION [WORD ...]
 """
 import datetime
 import itertools
+import os
 import random
 import sqlite3
 import statistics
@@ -23,6 +24,10 @@ try:
     import polars as pl
 except ImportError:
     pl = None
+try:
+    import xarray as xr
+except ImportError:
+    xr = None
 
 SEED = 20240601
 NUMBERS = itertools.count()   # each array in a directory has a name of its own
@@ -282,6 +287,105 @@ def test_unions():
     kinds, found = types("SELECT x FROM ms UNION ALL SELECT 1000 * x FROM s")
     same(sorted(found["x"]), [1, 2, 1000, 2000])
     same(types("SELECT d FROM (SELECT d FROM s UNION ALL SELECT x FROM s)")[0], ["int64"])
+
+
+def test_unions_within():
+    """A UNION in parentheses, in WITH, also a recursive one, and in a view keeps the types that all of its SELECTs have, and loses others."""
+    df = pd.DataFrame({"d": np.array([108000, -5], "m8[s]"), "day": np.array(["2024-01-05T10", "2024-01-06"], "M8[us]"), "ok": [True, False], "x": [1, 2]}, index=pd.Index([1, 2], name="k"))
+    db = connected()
+    tessera.create("db:s", df, connection=db)
+    tessera.create("db:ms", df.assign(d=df["d"].astype("m8[ms]")), connection=db)
+    db.executescript("""
+        CREATE VIEW same AS SELECT k, d, day, ok FROM s UNION ALL SELECT k + 2, d, day, ok FROM s;
+        CREATE VIEW named(i, wait, "the day") AS SELECT k, d, day FROM s UNION ALL SELECT k + 2, d, day FROM s ORDER BY 1;
+        CREATE VIEW above AS SELECT * FROM same JOIN (SELECT 1 AS one);
+        CREATE VIEW plain AS SELECT k, d FROM s;
+        CREATE VIEW units AS SELECT d FROM s UNION ALL SELECT d FROM ms;
+        CREATE VIEW "first" AS SELECT d FROM s UNION ALL SELECT x FROM s;
+        CREATE VIEW last AS SELECT x AS d FROM s UNION ALL SELECT d FROM s;
+        CREATE VIEW later AS SELECT d FROM s EXCEPT SELECT x FROM s""")
+
+    def types(text):
+        return [str(kind).partition("[")[0] for kind in tessera.sql(text, connection=db).df().dtypes]
+    three = ["timedelta64", "datetime64", "bool"]
+    arm = "SELECT d, day, ok FROM s"
+    for text in (f"SELECT * FROM ({arm} UNION ALL {arm})", f"SELECT * FROM ({arm} UNION ALL {arm} ORDER BY d LIMIT 3) AS u WHERE ok", f"SELECT u.d, u.day, u.ok FROM ({arm} UNION {arm}) u JOIN s USING (day)",
+                 f"SELECT * FROM ({arm} UNION ALL SELECT * FROM ({arm} UNION ALL {arm}))", f"WITH c AS ({arm} UNION ALL {arm}) SELECT * FROM c", f"WITH c(a, b, e) AS MATERIALIZED ({arm} UNION ALL {arm}) SELECT a, b, e FROM c",
+                 "WITH RECURSIVE c(n, d, day, ok) AS (SELECT 1, d, day, ok FROM s UNION ALL SELECT n + 1, d, day, ok FROM c WHERE n < 3) SELECT d, day, ok FROM c",
+                 "SELECT d, day, ok FROM same", "SELECT v.d, v.day, v.ok FROM main.same AS v", "SELECT d, day, ok FROM above WHERE k > 1", "SELECT d, day, ok FROM same UNION ALL SELECT d, day, ok FROM s",
+                 f"SELECT d, day, ok FROM 'same' v, (SELECT 1) UNION ALL SELECT * FROM ({arm} EXCEPT {arm})"):
+        same(types(text), three, text)
+    same(types('SELECT wait, "the day" FROM named'), three[:2], "names of a view")
+    same(types("SELECT d FROM plain WHERE k IN (SELECT 1 UNION SELECT 2)"), three[:1], "a UNION elsewhere")
+    same(types("WITH same(d) AS (SELECT x FROM s UNION ALL SELECT x FROM s) SELECT d FROM same"), ["int64"], "WITH hides a view")
+    for text in ("SELECT d FROM (SELECT d FROM s UNION ALL SELECT d FROM ms)", "SELECT d FROM (SELECT x AS d FROM s UNION ALL SELECT d FROM s)", "SELECT * FROM units", 'SELECT * FROM "first"', "SELECT * FROM last",
+                 "SELECT d FROM (SELECT * FROM units)", "WITH RECURSIVE c(n, d) AS (SELECT 1, d FROM s UNION ALL SELECT n + 1, d + 1 FROM c WHERE n < 3) SELECT d FROM c",
+                 "WITH RECURSIVE c(n, d) AS (SELECT 1, x FROM s UNION ALL SELECT 5, d FROM s UNION ALL SELECT n + 1, d FROM c WHERE n < 3) SELECT d FROM c"):
+        same(types(text), ["int64"], text)
+    same(tessera.sql("SELECT d FROM units ORDER BY 1", connection=db).df()["d"].tolist(), [-5000, -5, 108000, 108000000], "the numbers")
+    same(types("SELECT d FROM later"), three[:1], "EXCEPT in a view has values of its first SELECT")
+    many = " UNION ALL ".join([arm] * 300)
+    same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")
+
+
+def test_labels():
+    """A label of durations is declared as such, whoever makes it: a Dataset, columns, SQL; and SQL, streams, methods and copies keep to that."""
+    hours = [0, 6, 23, 30, 100]   # below and above one day
+    steps = np.array(hours, "m8[h]").astype("m8[s]")
+    seconds = steps.astype("i8").tolist()
+    db = connected()
+    tessera.create("labels-columns", pd.DataFrame({"step": steps, "v": np.arange(5.0)}), labels={"step": "n"}, kind="dense")
+    tessera.create("labels-blocks", {"v": np.arange(5.0)}, dimensions=["n"], labels={"step": ("n", steps)})
+    db.execute("CREATE VIRTUAL TABLE made USING tessera('labels-sql', kind=dense, n INT64 DIMENSION(0, 4, 5) LABEL step TIME_SEC DURATION, v REAL)")
+    db.execute("INSERT INTO made(n, v) VALUES(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)")
+    db.execute("SELECT tessera_write_label('labels-sql', 'step', ?)", (str(seconds),)).fetchall()
+    db.execute("SELECT tessera_copy('labels-blocks', 'labels-copied')").fetchall()
+    db.execute("SELECT tessera_sync('labels-blocks', 'labels-synced')").fetchall()
+    db.execute(db.execute("SELECT tessera_ddl('labels-sql')").fetchone()[0].replace("labels-sql", "labels-again"))
+    db.execute('INSERT INTO "labels-again"(n, v) SELECT n, v FROM made')
+    db.execute("SELECT tessera_write_label('labels-again', 'step', ?)", (str(seconds),)).fetchall()
+    kinds = ["columns", "blocks", "sql", "copied", "synced", "again"]
+    if xr:
+        made = xr.Dataset({"v": ("step", np.arange(5.0))}, coords={"step": steps})
+        tessera.create("labels-set", made)
+        tessera.create("labels-tree/a", made.isel(step=slice(0, 2)), grow=["step"])
+        tessera.create("labels-tree/a", made.isel(step=slice(2, 5)), if_exists="append")
+        kinds += ["set", "tree/a"]
+    for kind in kinds:
+        path = f"labels-{kind}"
+        path = path if "v" not in os.listdir(path) else f"{path}/v"
+        name = f"'./{path}'"
+
+        def rows(text, columnar):
+            if columnar == "never":   # SQLite knows no path
+                db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.here USING tessera({name})")
+                return db.execute(text.replace("FROM t", "FROM here")).fetchall()
+            return tessera.sql(text.replace("FROM t", f"FROM {name}")).fetchall()
+        for columnar in ("never", "auto"):
+            same(rows("SELECT sum(step), min(step), max(step) FROM t", columnar), [(sum(seconds), 0, 360000)], f"{kind}: aggregates")
+            same(rows("SELECT step FROM t ORDER BY step DESC", columnar), [(n,) for n in seconds[::-1]], f"{kind}: order")
+            same(rows("SELECT v FROM t WHERE step > 86400 ORDER BY v", columnar), [(3.0,), (4.0,)], f"{kind}: a comparison")
+            same(rows("SELECT v FROM t WHERE step BETWEEN 21600 AND 108000 ORDER BY v", columnar), [(1.0,), (2.0,), (3.0,)], f"{kind}: a range")
+            same(rows("SELECT step / 43200, count(*) FROM t GROUP BY 1 ORDER BY 1", columnar), [(0, 2), (1, 1), (2, 1), (8, 1)], f"{kind}: groups")
+        db.execute("DROP TABLE temp.here")
+        array = tessera.open(path)
+        same(pa.table(array.select("v", "step"))["step"].type, pa.duration("s"), f"{kind}: Arrow")
+        same(tessera.sql(f"SELECT step FROM {name} ORDER BY step").df()["step"].tolist(), [pd.Timedelta(n, "s") for n in seconds], f"{kind}: pandas")
+        same((array["step"].max(), array["step"].sum()), (np.timedelta64(360000, "s"), np.timedelta64(sum(seconds), "s")), f"{kind}: methods")
+        hour = pd.Timedelta("1h")
+        for given, found in ((hour * 30, [3.0]), (np.timedelta64(100, "h"), [4.0]), (slice(hour * 6, hour * 30), [1.0, 2.0, 3.0]), (slice(hour * 24, None), [3.0, 4.0]), ([hour * 100, hour * 6], [4.0, 1.0]),
+                             (pd.Timedelta("30h") + pd.Timedelta("1ms"), [])):
+            same(array.sel(step=given).numpy("v").ravel().tolist(), found, f"{kind}: sel {given}")
+        for method, given, found in (("nearest", hour * 24, 2), ("pad", hour * 29, 2), ("backfill", hour * 24, 3), ("nearest", hour * 1000, 4), ("nearest", pd.Timedelta("26.5h"), 2),
+                                     ("nearest", pd.Timedelta("26.5h") + pd.Timedelta("1ms"), 3), ("pad", hour * 30 - pd.Timedelta("1ms"), 2), ("backfill", hour * 30 + pd.Timedelta("1ms"), 4)):
+            same(array.sel(step=given, method=method).numpy("v").ravel().tolist(), [float(found)], f"{kind}: {method} {given}")
+        fails(KeyError, "no label", lambda: array.sel(step=hour * 50, method="nearest", tolerance=hour))
+        same(array.sel(step=hour * 31, method="nearest", tolerance=hour).numpy("v").ravel().tolist(), [3.0], f"{kind}: tolerance")
+        assert "TIME_SEC DURATION" in db.execute("SELECT tessera_ddl(?)", (path,)).fetchone()[0], kind
+    if xr:
+        np.testing.assert_array_equal(xr.open_dataset("labels-set", engine="tessera")["step"].values.astype("m8[s]"), steps)
+    for words in ("TEXT DURATION", "INT64 DURATION", "DATE DURATION"):
+        fails(sqlite3.OperationalError, "DURATION is for TIME_HR to TIME_AS", lambda: db.execute(f"CREATE VIRTUAL TABLE no USING tessera(n INT32 DIMENSION(0, 9, 5) LABEL l {words}, v INT)"))
 
 
 def test_names_that_are_dropped():

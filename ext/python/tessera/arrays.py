@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import ctypes
 import datetime
+import fractions
 import functools
 import io
 import json
@@ -325,14 +326,16 @@ def _attoseconds(duration):
 class _Between:
     """A duration that lies between a number of units and the next one."""
 
-    def __init__(self, low):
+    def __init__(self, low, exact):
         self.low = low
+        self.exact = exact   # a Fraction
 
 
 def _count_units(duration, kind):
     """Returns a duration as a number of the unit of a datatype."""
-    whole, rest = divmod(_attoseconds(duration), _ATTOSECONDS[kind.rpartition("_")[2]])
-    return _Between(whole) if rest else whole
+    unit = _ATTOSECONDS[kind.rpartition("_")[2]]
+    whole, rest = divmod(_attoseconds(duration), unit)
+    return _Between(whole, fractions.Fraction(rest, unit) + whole) if rest else whole
 
 
 def _units(duration, label, kind):
@@ -344,6 +347,11 @@ def _units(duration, label, kind):
     if unit is None:
         raise ValueError(f"tolerance={duration}: the label {label} is {kind}, which no duration measures: give a number in its unit")
     return _nanoseconds(duration) * 10 ** 9 / unit
+
+
+def _length(tolerance, kind):
+    """Returns a duration exactly in the unit of a datatype; a number stays what it is."""
+    return fractions.Fraction(_attoseconds(tolerance), _ATTOSECONDS[kind.rpartition("_")[2]]) if _is_duration(tolerance) else tolerance
 
 
 def _json(value):
@@ -929,20 +937,33 @@ class Array(Stream):
         for label, value in labels.items():
             if is_missing(value):
                 raise ValueError(f"no coordinate is nearest to {value}")
-            value = _coordinate(value)
+            units = self._in_units(label, value)
             if label in self.dims:
                 from .blocks import near
-                found[label] = near(self, label, value, _SIDES[method], tolerance)
+                within = tolerance if units is value or tolerance is None else _length(tolerance, self._about("datatype", "tessera_schema", f"name = {sql.text(label)}")[0][0])
+                found[label] = near(self, label, units.exact if isinstance(units, _Between) else _coordinate(units), _SIDES[method], within)
                 continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             kind, dim = known[label]
             within = _units(tolerance, label, kind)
-            index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
+            if isinstance(units, _Between):
+                index = self._nearest_between(label, units, _SIDES[method], within)
+            else:
+                value = _coordinate(units)
+                index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
             if index is None:
                 raise KeyError(f"no label {label} is near {value!r}")
             found[dim] = index
         return found
+
+    def _nearest_between(self, label, value, side, tolerance):
+        """Returns the coordinate whose label is nearest to a duration that lies between two units, or None."""
+        ends = self._do("SELECT tessera_nearest(?1, ?2, ?3, 'before'), tessera_nearest(?1, ?2, ?4, 'after')", self.path, label, value.low, value.low + 1)[0]
+        values = self._label_values(label)
+        far = [(abs(value.exact - int(values(end, 1).view("i8")[0])), end) for end, of in zip(ends, ("before", "after")) if end is not None and side in ("nearest", of)]
+        distance, found = min(far, default=(None, None))
+        return found if distance is None or tolerance is None or distance <= tolerance else None
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
         """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several conditions must all hold. Enumerations

@@ -136,7 +136,7 @@ def definition(place, lengths, types, labels, options):
         made += f" CURRENT({low}, {high})" if grows else ""
         for label, (dim, values) in labels.items():
             if dim == name:
-                made += f" LABEL {sql.name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
+                made += f" LABEL {sql.name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}{' DURATION' if values.dtype.kind == 'm' else ''}"
                 made += " DECREASING" if len(values) > 1 and values[0] > values[-1] else ""
         parts.append(made)
     for name, (dtype, nullable) in types.items():
