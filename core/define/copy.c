@@ -7,7 +7,8 @@
  *
  * The copy becomes an array at the very end: until everything else is there, its schemas have provisional names.
  *
- * A copy that a sync goes on with has a record of the names that it copies (sync.c), before it becomes an array: the
+ * A copy that a sync goes on with claims its place (claim.c), so that the next sync can take it over if this one dies. It
+ * has a record of the names that it copies (sync.c), before it becomes an array: the
  * source may be merged and vacuumed at any moment after that, and the copy's commits must not count as its own.
  *
  * Sections: the list of the source's files; the record; the copy.
@@ -46,7 +47,8 @@ typedef struct copying {
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
   unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
   bool frame; /* only directories, schemas and enumerations */
-  const char *record; /* name of a file with the names of what is copied; NULL: none */
+  const char *record; /* its claim and the file with the names of what is copied are called after it; NULL: none */
+  tsr_claim claim;
   bool durable;
   uint64_t made; /* how many items, from the first on, exist in the copy */
   uint64_t files; /* how many of those are files */
@@ -164,7 +166,7 @@ static int note_names(copying *c, tsr_buffer *lines) {
 
 /* Writes the record, or removes it, in the array and in those of its labels. */
 static int put_record(copying *c, const char *directory, const tsr_buffer *lines) {
-  const tsr_path path = tsr__path_of(directory, c->record, "");
+  const tsr_path path = tsr__path_of(directory, c->record, TSR_RECORD_BEGIN);
   if (!lines) return tsr__store_remove(c->to, path.text, NULL), TSR_OK;
   return tsr__store_put_new(c->to, path.text, lines->data, lines->size, c->durable, c->error);
 }
@@ -204,10 +206,12 @@ static int target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   return tsr__buffer_append_u8(path, 0, c->error);
 }
 
-static int copy_bytes(tsr_environment *environment, tsr_file *from, tsr_file *to, uint8_t *block, tsr_error *error) {
+static int copy_bytes(tsr_environment *environment, tsr_claim *claim, tsr_file *from, tsr_file *to, uint8_t *block,
+                      tsr_error *error) {
   for (uint64_t at = 0; at < from->size; at += TSR_COPY_BLOCK) {
     const uint64_t part = TSR_MIN(from->size - at, TSR_COPY_BLOCK);
     TSR_TRY(tsr__cancelled(&environment->memory, error));
+    if (claim) TSR_TRY(tsr__claim_keep(claim, false, error));
     TSR_TRY(tsr__store_read_at(from, at, block, part, error));
     TSR_TRY(tsr__store_append(to, block, part, error));
     tsr_work_done(environment, part);
@@ -216,14 +220,14 @@ static int copy_bytes(tsr_environment *environment, tsr_file *from, tsr_file *to
 }
 
 int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *path, tsr_store *to, const char *target,
-                   bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error) {
+                   tsr_claim *claim, bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error) {
   tsr_file *source = NULL, *copy = NULL;
   TSR_TRY(tsr__store_open_file(from, path, &source, error));
   int rc = tsr__store_create_exclusive(to, target, &copy, error);
   if (made) *made = rc >= 0;
   if (rc >= 0) {
     copy->syncs = durable || to->renames_in_steps;
-    rc = copy_bytes(environment, source, copy, block, error);
+    rc = copy_bytes(environment, claim, source, copy, block, error);
   }
   *bytes = source->size;
   tsr__store_close_file(copy);
@@ -247,8 +251,8 @@ static int tree_copy_measure(copying *c) {
 static int copy_file(copying *c, const tree_copy_item *one, const char *target) {
   uint64_t bytes = 0;
   bool made = false;
-  const int rc =
-      tsr__file_copy(c->environment, c->from, one->path, c->to, target, c->durable, c->block, &made, &bytes, c->error);
+  const int rc = tsr__file_copy(c->environment, c->from, one->path, c->to, target, &c->claim, c->durable, c->block,
+                                &made, &bytes, c->error);
   c->made += made;
   c->files += made;
   c->bytes += bytes;
@@ -273,6 +277,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
     TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
   }
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
+  TSR_TRY(tsr__claim_keep(&c->claim, true, c->error));
   for (; c->published < SCHEMA_NAMES; c->published++) {
     char hidden[sizeof TSR_PREFIX_COPYING + 10];
     const char *name = schema_names[c->published];
@@ -282,14 +287,25 @@ static int copy_items(copying *c, tsr_buffer *path) {
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
 }
 
-/* Removes what a failed copy has made. */
+/* Removes what a failed copy has made, unless the place may be another sync's by now. */
 static void remove_copy(copying *c, tsr_buffer *path) {
+  tsr_error unseen;
   c->error = NULL;
+  if (tsr__claim_keep(&c->claim, true, &unseen) < 0) return;
   if (c->record) (void)put_records(c, NULL);
   for (uint64_t i = c->made; i-- > 0;)
     if (target_of(c, tree_copy_item_at(c, i), path) >= 0)
       (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
+  tsr__claim_end(&c->claim);
   (void)tsr__store_remove(c->to, "", NULL);
+}
+
+/* Makes the root, or takes over what a sync that has died has left there. */
+static int take_place(copying *c) {
+  c->claim = (tsr_claim){.from = c->from, .to = c->to, .record = c->record};
+  int rc = c->record ? tsr__claim_take(&c->claim, c->error) : tsr__store_make_directory(c->to, "", c->error);
+  if (rc == TSR_EXISTS && !c->record) rc = tsr__creation_in_the_way(c->to, c->error);
+  return rc < 0 ? tsr__wrap(c->error, "%s", c->to->name) : TSR_OK;
 }
 
 static int copy_all(copying *c) {
@@ -303,11 +319,10 @@ static int copy_all(copying *c) {
   if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);
   TSR_TRY(tree_copy_measure(c));
   TSR_TRY(TSR_ALLOC_RAW(&c->memory, TSR_COPY_BLOCK, &c->block, c->error));
-  int rc = tsr__store_make_directory(c->to, "", c->error);
-  if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
-  TSR_TRY(rc);
-  rc = copy_items(c, &path);
+  TSR_TRY(take_place(c));
+  const int rc = copy_items(c, &path);
   if (rc < 0) remove_copy(c, &path);
+  else tsr__claim_end(&c->claim);
   tsr__buffer_release(&path);
   return rc;
 }

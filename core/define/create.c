@@ -474,7 +474,7 @@ void tsr_creation_close(tsr_creation *creation) {
 /* ---- Prepare, publish -------------------------------------------------------------------------------------------- */
 
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
-  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_BUCKET_CLAIM,
+  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_PREFIX_SYNCED, TSR_BUCKET_CLAIM,
                                       TSR_DIR_COMMITS,         TSR_DIR_FRAGMENTS,  TSR_DIR_META};
   tsr_listing entries = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;

@@ -27,17 +27,17 @@
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "format/layout.h"
+#include "model/name.h"
 #include "array/array.h"
 #include "environment/environment.h"
 #include "tessera_host.h"
 
 /* A store rounds times down to a second, and its clock is known to within a second. Nobody takes over a lease until it
  * has been expired for this many milliseconds. */
-#define LEASE_SLACK  2000
-#define LEASE_TRIES  10 /* attempts to list and then read a file before it disappears */
-#define LEASE_SIZE   128 /* bytes of a file, at most */
-#define LEASE_DIGITS 18 /* of a generation, at most */
-#define LEASE_PATH   40 /* bytes of a path */
+#define LEASE_SLACK 2000
+#define LEASE_TRIES 10 /* attempts to list and then read a file before it disappears */
+#define LEASE_SIZE  128 /* bytes of a file, at most */
+#define LEASE_PATH  40 /* bytes of a path */
 
 typedef struct leasing { /* one call */
   tsr_environment *environment;
@@ -54,13 +54,7 @@ static const char *lease_path(uint64_t generation, char path[LEASE_PATH]) {
 }
 
 bool tsr__lease_parse(const char *name, uint64_t *generation) {
-  if (strncmp(name, TSR_PREFIX_LEASE, strlen(TSR_PREFIX_LEASE)) != 0) return false;
-  const char *digits = name + strlen(TSR_PREFIX_LEASE);
-  const size_t count = strlen(digits);
-  if (count == 0 || count > LEASE_DIGITS || *digits == '0' || strspn(digits, "0123456789") != count) return false;
-  *generation = 0;
-  for (; *digits; digits++) *generation = *generation * 10 + (uint64_t)(*digits - '0');
-  return true;
+  return tsr__name_generation(name, TSR_PREFIX_LEASE, generation);
 }
 
 /* ---- The newest lease -------------------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
  * all the new commits appear in one step, as one .con; in arrays below version 12 one after the other. The sources that
  * a new merged fragment replaces are named in a staged vacuum file before (replaced.c), so no reader sees them twice.
  * Whatever the sync is killed at, the copy is the array that it was before or will be, and the next run goes on: a
- * fragment's directory has its name only once it is complete.
+ * fragment's directory has its name only once it is complete. A first sync that is killed before its copy is an array
+ * leaves a place that the next one takes over (define/claim.c).
  *
  * A commit that only the copy has is either its own, or a source that was merged and vacuumed at the other side. It is
  * certainly the latter if a vacuum file says so, or if it was at both sides after an earlier sync and a merged fragment
@@ -43,9 +44,10 @@
 #include "log/log.h"
 #include "store/store.h"
 
-#define SYNC_ATTEMPTS 8 /* while another process vacuums the source, or writes a file */
-#define SYNC_PAUSE    20 /* milliseconds between them */
-#define SYNC_FILE_MAX (UINT64_C(1) << 30) /* bytes of a file that is copied in one piece */
+#define SYNC_ATTEMPTS  8 /* while another process vacuums the source, or writes a file */
+#define FIRST_ATTEMPTS 150 /* while another process fills the place, or has just made it */
+#define SYNC_PAUSE     20 /* milliseconds between them */
+#define SYNC_FILE_MAX  (UINT64_C(1) << 30) /* bytes of a file that is copied in one piece */
 
 typedef struct sync_item { /* a committed fragment or delete, or a metadata file; strings are borrowed */
   const char *name;
@@ -576,8 +578,8 @@ static int copy_files_of(syncing *s, const sync_pair *p, const char *directory, 
       if ((strcmp(name, TSR_FILE_FRAGMENT_METADATA) == 0) != metadata || *name == '.') continue;
       const tsr_path from = tsr__path_of(directory, name, ""), to = tsr__path_of(target, name, "");
       uint64_t bytes;
-      TSR_TRY(tsr__file_copy(s->environment, p->from.array.store, from.text, p->to.array.store, to.text, true, s->block,
-                             NULL, &bytes, s->error));
+      TSR_TRY(tsr__file_copy(s->environment, p->from.array.store, from.text, p->to.array.store, to.text, NULL, true,
+                             s->block, NULL, &bytes, s->error));
       s->done.copied++;
       s->done.bytes += bytes;
     }
@@ -895,7 +897,7 @@ static int keep_known(syncing *s, const sync_pair *p, tsr_buffer *lines) {
   return TSR_OK;
 }
 
-static tsr_path record_of_begin(const syncing *s) { return tsr__path_of("", s->records[0], ".new"); }
+static tsr_path record_of_begin(const syncing *s) { return tsr__path_of("", s->records[0], TSR_RECORD_BEGIN); }
 
 /* Reads what earlier syncs have written. */
 static int read_records(syncing *s, sync_pair *p) {
@@ -965,6 +967,7 @@ static int write_record(syncing *s, sync_pair *p) {
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
   const bool same = old && before.size == lines.size && (!lines.size || !memcmp(before.data, lines.data, lines.size));
   if (rc >= 0 && !same) rc = replace_record(s, store, s->records[0], &lines);
+  if (rc >= 0 && p->begun) rc = tsr__claim_forget(store, s->records[0], s->error);
   if (rc >= 0) (void)tsr__store_remove(store, record_of_begin(s).text, NULL);
   tsr__buffer_release(&before);
   tsr__buffer_release(&lines);
@@ -1097,28 +1100,17 @@ static int sync_once(syncing *s) {
   return rc;
 }
 
-/* Tries again if the source has changed meanwhile: a vacuum has removed a listed file. */
-static int patiently(syncing *s, int (*once)(syncing *s)) {
+/* Tries again if the source has changed meanwhile: a vacuum has removed a listed file. `busy`: how often, if another
+ * process is at work. */
+static int patiently(syncing *s, int (*once)(syncing *s), int busy) {
   int rc = once(s);
-  for (int i = 1; i < SYNC_ATTEMPTS && (rc == TSR_NOT_FOUND || rc == TSR_ABORT || rc == TSR_BUSY); i++) {
+  for (int i = 1; rc == TSR_BUSY ? i < busy : i < SYNC_ATTEMPTS && (rc == TSR_NOT_FOUND || rc == TSR_ABORT); i++) {
     struct timespec pause = {.tv_nsec = SYNC_PAUSE * 1000000};
     TSR_TRY(tsr__cancelled(&s->environment->memory, s->error));
     nanosleep(&pause, NULL);
     rc = once(s);
   }
   return rc;
-}
-
-/* Copies a whole array into an empty place, or its frame, if not all commits travel. */
-static int copy_once(syncing *s) {
-  return tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0,
-                         record_of_begin(s).text, &s->done.copied, &s->done.bytes, s->error);
-}
-
-/* The copy is followed by what was committed meanwhile, and the record. */
-static int sync_empty(syncing *s) {
-  TSR_TRY(patiently(s, copy_once));
-  return patiently(s, sync_once);
 }
 
 static int find_kinds(syncing *s, bool *empty) {
@@ -1139,6 +1131,21 @@ static int find_kinds(syncing *s, bool *empty) {
   return TSR_OK;
 }
 
+/* Copies a whole array, or its frame, if not all commits travel: unless another sync has meanwhile. */
+static int copy_once(syncing *s) {
+  bool empty;
+  TSR_TRY(find_kinds(s, &empty));
+  if (!empty) return TSR_OK;
+  return tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0, s->records[0],
+                         &s->done.copied, &s->done.bytes, s->error);
+}
+
+/* The copy is followed by what was committed meanwhile, and the record. */
+static int sync_empty(syncing *s) {
+  TSR_TRY(patiently(s, copy_once, FIRST_ATTEMPTS));
+  return patiently(s, sync_once, SYNC_ATTEMPTS);
+}
+
 int tsr_array_sync(tsr_environment *environment, const char *from, const char *to, const tsr_sync_options *options,
                    tsr_sync_result *result, tsr_error *error) {
   TSR_OWN_ERROR(error);
@@ -1157,7 +1164,7 @@ int tsr_array_sync(tsr_environment *environment, const char *from, const char *t
   if (rc >= 0) {
     tsr_work work;
     tsr_work_begin(environment, &work, "sync", from, 0);
-    rc = empty ? sync_empty(&s) : patiently(&s, sync_once);
+    rc = empty ? sync_empty(&s) : patiently(&s, sync_once, SYNC_ATTEMPTS);
     tsr_work_end(environment, &work);
   }
   if (result) *result = s.done;

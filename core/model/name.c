@@ -21,7 +21,8 @@
 #define NAME_PARTS_MAX 4
 
 /* Any number of this many decimal digits fits into 64 bits. */
-#define DIGITS_CERTAIN 19
+#define DIGITS_CERTAIN    19
+#define GENERATION_DIGITS 18 /* at most */
 
 typedef struct name_part {
   const char *text;
@@ -103,5 +104,15 @@ bool tsr__name_suffix(const char *text, const char *suffix, uint64_t *stem) {
   uint64_t size = strlen(text), tail = strlen(suffix);
   if (size < tail || memcmp(text + size - tail, suffix, tail) != 0) return false;
   *stem = size - tail;
+  return true;
+}
+
+bool tsr__name_generation(const char *text, const char *prefix, uint64_t *generation) {
+  if (strncmp(text, prefix, strlen(prefix)) != 0) return false;
+  const char *digits = text + strlen(prefix);
+  const size_t count = strlen(digits);
+  if (count == 0 || count > GENERATION_DIGITS || *digits == '0' || strspn(digits, "0123456789") != count) return false;
+  *generation = 0;
+  for (; *digits; digits++) *generation = *generation * 10 + (uint64_t)(*digits - '0');
   return true;
 }

@@ -18,6 +18,8 @@ static sqlite3 *one, *other;
 static const char *beside; /* what the other connection does */
 static long calls, at; /* it does so at call `at` */
 static bool inside, cut; /* cut: instead, all calls from `at` on fail */
+static bool may_fail; /* what the other connection does */
+static int64_t pause; /* milliseconds that pass before that */
 static int64_t now;
 
 static void run(sqlite3 *db, const char *sql) {
@@ -33,7 +35,9 @@ static int turn(disk_act act, bool late) {
   if (cut) return EIO;
   if (calls > at) return 0;
   inside = true;
-  run(other, beside);
+  now += pause * 1000000;
+  if (may_fail) (void)sqlite3_exec(other, beside, NULL, NULL, NULL);
+  else run(other, beside);
   inside = false;
   return 0;
 }
@@ -44,6 +48,8 @@ static int64_t read_clock(bool steady) {
   return now += 200;
 }
 static uint64_t written(void) { return (uint64_t)(now / 1000000); }
+
+static disk_machines machines = {.turn = turn, .sleep = pass, .clock = read_clock, .written = written};
 
 static void begin(bool empty) {
   disk_free(disk_now);
@@ -72,8 +78,21 @@ static void expect_copy(sqlite3 *db) {
   run(db, "CREATE VIRTUAL TABLE temp.s USING tessera('/disk/t'); CREATE VIRTUAL TABLE temp.c USING tessera('/disk/c')");
   run(db, "CREATE TEMP TABLE bad(x CHECK(x))");
   run(db, "INSERT INTO bad SELECT group_concat(x || ' ' || a) = (SELECT group_concat(x || ' ' || a) FROM s) FROM c");
-  run(db, "INSERT INTO bad SELECT value = (SELECT value FROM tessera_metadata('/disk/t')) FROM tessera_metadata('/disk/c')");
+  run(db, "INSERT INTO bad SELECT value = (SELECT value FROM tessera_metadata('/disk/t')) FROM "
+          "tessera_metadata('/disk/c')");
   run(db, "INSERT INTO bad SELECT severity = 'note' FROM tessera_check('/disk/c')");
+}
+
+static bool is_array(const char *path) {
+  char sql[200];
+  sqlite3_snprintf(sizeof sql, sql, "SELECT * FROM tessera_schema('%s')", path);
+  return sqlite3_exec(other, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static void expect_calls(void) {
+  if (at > 40) return; /* a sync takes more */
+  printf("%s: only %ld calls\n", beside, at);
+  exit(1);
 }
 
 static const char *const maintenance = "SELECT tessera_consolidate('/disk/t', 'array_meta'); "
@@ -85,7 +104,7 @@ static void first_sync_beside(const char *what) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
   const int step = sample();
   beside = what;
-  for (at = 1; calls + 1 >= at; at += step) {
+  for (at = 1; calls + step >= at; at += step) {
     long kept = at;
     at = 0;
     begin(false);
@@ -103,7 +122,40 @@ static void first_sync_beside(const char *what) {
     calls = kept;
     at = past;
   }
-  if (at < 50) exit(2);
+  expect_calls();
+}
+
+/* A first sync, while another one of the same array begins at each of its calls, at once or after a minute in which the
+ * first was suspended: whichever succeeds, and at least one does, the copy is as the array is, and no claim is left. */
+static void first_syncs_beside(bool locks, int64_t suspended) {
+  static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
+  const int step = sample();
+  machines.locks = locks;
+  beside = sync;
+  may_fail = true;
+  pause = suspended;
+  for (at = 1; calls + step >= at; at += step) {
+    long kept = at;
+    at = 0;
+    begin(false);
+    at = kept;
+    calls = 0;
+    (void)sqlite3_exec(one, sync, NULL, NULL, NULL);
+    kept = calls;
+    const long past = at;
+    at = 0;
+    if (!is_array("/disk/c")) printf("two first syncs at call %ld: neither has succeeded\n", past), exit(1);
+    run(one, sync);
+    expect_copy(one);
+    if (disk_has(disk_now, ".claim_1") || disk_has(disk_now, ".claim_2") || disk_has(disk_now, ".claim_3"))
+      printf("two first syncs at call %ld: a claim is left\n", past), exit(1);
+    end();
+    calls = kept;
+    at = past;
+  }
+  expect_calls();
+  may_fail = machines.locks = false;
+  pause = 0;
 }
 
 /* A sync to a copy that is there, while another process changes or maintains the array. Whatever it does, this sync
@@ -112,7 +164,7 @@ static void sync_beside(const char *what) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
   const int step = sample();
   beside = what;
-  for (at = 1; calls + 1 >= at; at += step) {
+  for (at = 1; calls + step >= at; at += step) {
     long kept = at;
     at = 0;
     begin(false);
@@ -129,28 +181,26 @@ static void sync_beside(const char *what) {
     end();
     calls = kept;
   }
-  if (at < 50) exit(2); /* a sync takes more calls than that */
+  expect_calls();
 }
 
-static bool is_array(const char *path) {
-  char sql[200];
-  sqlite3_snprintf(sizeof sql, sql, "SELECT * FROM tessera_schema('%s')", path);
-  return sqlite3_exec(other, sql, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-/* A first sync, or one of what is new, is cut off at each call; then the array is maintained. If the copy is an array,
- * the next sync goes on. */
-static void sync_cut(bool empty, bool first) {
+/* A first sync, or one of what is new, is cut off at each call; then the array is maintained. The next sync goes on, or
+ * takes the place over. Without locks it does so after a minute. */
+static void sync_cut(bool empty, bool first, bool locks) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
   const int step = sample();
-  long arrays = 0;
-  beside = empty ? "a first sync of an empty array is cut off" : first ? "a first sync is cut off" : "a sync is cut off";
-  for (at = 1; calls + 1 >= at; at += step) {
+  machines.locks = locks;
+  beside = empty   ? "a first sync of an empty array is cut off"
+           : first ? "a first sync is cut off"
+                   : "a sync is cut off";
+  for (at = 1; calls + step >= at; at += step) {
     long kept = at;
     at = 0;
     begin(empty);
     if (!first) run(one, sync);
-    if (!first) run(one, "INSERT INTO t VALUES(4, 4); INSERT INTO t VALUES(6, 6); SELECT tessera_set_metadata('/disk/t', 'k', 5)");
+    if (!first)
+      run(one,
+          "INSERT INTO t VALUES(4, 4); INSERT INTO t VALUES(6, 6); SELECT tessera_set_metadata('/disk/t', 'k', 5)");
     at = kept;
     calls = 0;
     cut = true;
@@ -161,20 +211,18 @@ static void sync_cut(bool empty, bool first) {
     at = 0;
     run(one, "INSERT INTO t VALUES(5, 5); SELECT tessera_set_metadata('/disk/t', 'k', 3)");
     if (!empty) run(one, maintenance);
-    if (is_array("/disk/c")) {
-      arrays++;
-      run(one, sync);
-      expect_copy(one);
-    }
+    if (first && !locks) now += INT64_C(61000000000);
+    run(one, sync);
+    expect_copy(one);
     end();
     calls = kept;
     at = past;
   }
-  if (!arrays && step == 1) exit(2); /* a sample may leave out the last calls, after which the copy is an array */
+  expect_calls();
+  machines.locks = false;
 }
 
 int main(void) {
-  static disk_machines machines = {.turn = turn, .sleep = pass, .clock = read_clock, .written = written};
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
   if (disk_vfs_register() != SQLITE_OK) return 2;
   sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
@@ -184,9 +232,13 @@ int main(void) {
   sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
-  sync_cut(true, true);
-  sync_cut(false, true);
-  sync_cut(false, false);
+  for (int locks = 0; locks < 2; locks++) {
+    sync_cut(true, true, locks);
+    sync_cut(false, true, locks);
+    first_syncs_beside(locks, 0);
+  }
+  first_syncs_beside(false, 61000);
+  sync_cut(false, false, false);
   disk_free(disk_now);
   sqlite3_reset_auto_extension();
   return 0;

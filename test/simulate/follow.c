@@ -46,15 +46,11 @@ void follow_sync(actor *a) {
   snprintf(from, sizeof from, "%s", location(0));
   model_syncing(a->number, 0);
   const int code = actor_try(a, NULL, &message, "SELECT tessera_sync('%s', '%s')", from, location(copy));
-  /* by a first sync that is at work, or has died, or left an empty directory whose making was reported as failed */
-  const bool cut_off =
-      message && (strstr(message, "is being created there") || strstr(message, "something is already there"));
-  const bool beaten =
-      message && strstr(message, "an array is already there"); /* another process of the machine was first */
-  if (!cut_off && !beaten) actor_judge(a, code, "tessera_sync", message ? message : "");
+  /* by a first sync of another process that is at work, or has died a moment ago in a store without locks */
+  const bool waits = message && (strstr(message, "is filling it") || strstr(message, "was made a moment ago"));
+  if (!waits) actor_judge(a, code, "tessera_sync", message ? message : "");
   sqlite3_free(message);
   if (number != follow_number(copy)) return;
-  if (cut_off) begin_new_copy(a->home);
   if (code != SQLITE_OK || a->dead) return;
   has_copy[a->home] = true;
   model_published(a->number, copy);

@@ -419,6 +419,31 @@ def test_writers_beside_a_schema_that_is_ahead():
             same(db.query("SELECT message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], f"{kind}: {change}")
 
 
+def test_merges_beside_a_schema_that_is_ahead():
+    """A merged fragment has the schema of one of its sources, and cells that a condition deletes stay deleted, whatever the schema that is ahead has dropped or added."""
+    for kind in KINDS[:2]:
+        for change in ("tessera_drop_attribute('db:t', 'v')", "tessera_add_attribute('db:t', 'u INT32')"):
+            db = open_array(f"{kind}, x INT32 DIMENSION(0, 9, 5), v INT32, w INT32")
+            db.query("INSERT INTO t VALUES(1, 10, 100), (2, 20, 200)")
+            db.query("INSERT OR REPLACE INTO t VALUES(2, 22, 202), (3, 30, 300)")
+            if "sparse" in kind:
+                db.query("DELETE FROM t WHERE v = 10")
+            wanted = db.query("SELECT x, v, w FROM t WHERE v IS NOT NULL ORDER BY x")
+            schemas = set(db.query("SELECT schema FROM tessera_fragments('db:t')"))
+            time.sleep(.003)
+            db.query(f"SELECT {change}")
+            path = db.path
+            put_ahead(path, max(n for n in os.listdir(f"{path}/__schema") if n.startswith("__1")), HOUR)
+            db = Database()
+            db.table("t", path)
+            same(db.value("SELECT tessera_consolidate('db:t')"), 2, f"{kind}: {change}")
+            same(set(db.query("SELECT schema FROM tessera_fragments('db:t')")), schemas, f"{kind}: {change}")
+            for after in ("SELECT 1", "SELECT tessera_vacuum('db:t', '{\"grace_s\":0}')"):
+                db.query(after)
+                same(db.query("SELECT x, v, w FROM t WHERE v IS NOT NULL ORDER BY x"), wanted, f"{kind}: {change}, {after}")
+            same(db.query("SELECT message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], f"{kind}: {change}")
+
+
 def test_late_commits_in_a_chain_of_merges():
     """As many merges across a time as commits, each over the one before: a commit that none of them has is found among them, and no other is."""
     db = open_array("kind=dense, x INT32 DIMENSION(0, 9, 5), v INT32")

@@ -113,6 +113,60 @@ def pairs():
     return [(a, b) for a in ("directory", "db") for b in ("directory", "db")]
 
 
+def cut_off(place):
+    """Makes a copy what a first sync leaves that was killed just before its copy became an array. Returns the claim's path."""
+    record, = [name for name in os.listdir(place) if re.fullmatch(r"\.synced_[0-9a-f]+", name)]
+    os.rename(os.path.join(place, record), os.path.join(place, record + ".new"))
+    os.rename(os.path.join(place, "__schema"), os.path.join(place, ".copying2"))
+    claim = os.path.join(place, record + ".claim_3")
+    with open(claim, "w") as f:
+        f.write("locked\n")
+    return claim
+
+
+def test_a_killed_first_sync_is_taken_over():
+    """The next sync of the same array takes the place over, also a vacuum later, and leaves no claim; another array's does not, and nothing is lost that is not of the array."""
+    db = Database(path("over.db"))
+    a, other, b = make(db, "directory", "t0", COLUMNS["sparse"]), make(db, "directory", "t1", COLUMNS["sparse"]), path("over")
+    db.query("INSERT INTO t0 VALUES(1, 1, 'a')")
+    db.query("INSERT INTO t0 VALUES(2, 2, 'b')")
+    sync(db, a, b)
+    claim = cut_off(b)
+    db.query("SELECT tessera_consolidate(?), tessera_vacuum(?, '{\"grace_s\":0}')", (a, a))
+    with open(os.path.join(b, "__commits", "notes.txt"), "w") as f:
+        f.write("mine")
+    check_contains(db.error(f"SELECT tessera_sync('{a}', '{b}')").text, 'now there is also "__commits/notes.txt", which is not of this array: remove it')
+    same(open(os.path.join(b, "__commits", "notes.txt")).read(), "mine")
+    os.remove(os.path.join(b, "__commits", "notes.txt"))
+    check_contains(db.error(f"SELECT tessera_sync('{other}', '{b}')").text, "what the directory holds can be deleted")
+    check_contains(db.error(f"SELECT tessera_copy('{a}', '{b}')").text, "what the directory holds can be deleted")
+    same(sync(db, a, b)["copied"] > 2, True)
+    same_arrays(db, a, b)
+    same([name for name in os.listdir(b) if "claim" in name], [])
+    os.remove(claim) if os.path.exists(claim) else None
+    same(sync(db, a, b), NOTHING)
+    with open(claim, "w") as f:   # of a sync that was killed when its copy was an array already
+        f.write("locked\n")
+    record = claim.partition(".claim")[0]
+    shutil.copy(record, record + ".new")
+    sync(db, a, b)
+    same(os.path.exists(claim), False)
+
+
+def test_a_first_sync_into_an_empty_directory():
+    """An empty directory is a place like one that is not there; one with anything in it is none."""
+    db = Database(path("empty.db"))
+    a = make(db, "directory", "t2", COLUMNS["dense"])
+    db.query("INSERT INTO t2(x, v) VALUES(1, 1)")
+    os.mkdir(path("hollow"))
+    sync(db, a, path("hollow"))   # waits for the directory to be older than two seconds
+    same_arrays(db, a, path("hollow"))
+    os.mkdir(path("full"))
+    with open(path("full/x"), "w"):
+        pass
+    check_contains(db.error(f"SELECT tessera_sync('{a}', '{path('full')}')").text, "something is already there")
+
+
 def test_a_copy_follows():
     """Whatever happens to the array, a sync makes the copy the same, and the next one copies nothing."""
     for seed in range(HISTORIES):

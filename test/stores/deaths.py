@@ -74,8 +74,8 @@ def test_copies(bucket):
             else:
                 assert not said and "not found" in seen, seen
                 message = attempt(db, again.format(uri=uri))
-                if message: # as for a directory: what was cut off is deleted by hand
-                    assert "is being created there" in message, message
+                if message: # without locks nobody knows for a minute that the process has died; then a sync takes over, and a copy never
+                    assert ("is filling it, or was killed" in message or "was made a moment ago" in message) if "sync" in again else "is being created there" in message, message
                     bucket.remove(goal.removeprefix(ARRAY) + "/")
                     rows(db, again.format(uri=uri))
             assert outside(bucket, goal) == CELLS and outside(bucket, uri) in (CELLS, None)
