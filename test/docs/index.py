@@ -1,6 +1,6 @@
 """The reference has each name that the extension registers: the index of docs/reference/README.md and the list of functions in functions.md
-have functions, modules and names that several of them share; a column of a table, or an option of a function, is in its entry. A row of the
-index is in alphabetical order. No file but the changelog has a name that was given up.
+have functions, modules and names that several of them share; a column of a table, or an option, filter or error, is in the entry that lists
+its kind. A row of the index is in alphabetical order. No file but the changelog has a name that was given up.
 
 usage: index.py EXTENSION ROOT
 The names come from the extension itself: SQLite's lists of functions and modules, the columns of the tessera_* tables, the
@@ -96,12 +96,12 @@ def registered(extension, root):
     for statement, pattern in LISTS:
         found = re.search(pattern, message(db, statement))
         assert found, statement
-        function = re.search(r"SELECT (tessera_\w+)", statement)
+        place = "Filters" if "filters are" in pattern else re.search(r"SELECT (tessera_\w+)|CREATE VIRTUAL TABLE", statement)
         for name in re.split(r", | or ", found.group(1)):
-            names.setdefault(name, set()).update([function.group(1)] if function else [])
+            names.setdefault(name, set()).add(place if isinstance(place, str) else place.group(1) or place.group(0))
     with open("ext/connection/errors.c", encoding="utf-8") as f:
         translation = f.read().split("int tsx_core_code")[0]
-    names.update((code, set()) for code in re.findall(r"return (SQLITE_\w+)", translation) if code not in ("SQLITE_OK", "SQLITE_CORRUPT_VTAB"))
+    names.update((code, {"All codes"}) for code in re.findall(r"return (SQLITE_\w+)", translation) if code not in ("SQLITE_OK", "SQLITE_CORRUPT_VTAB"))
     return names
 
 
@@ -124,7 +124,9 @@ def entries():
     found = {}
     for page in pages.find(".", "docs/reference"):
         for part in re.split(r"^## ", pages.read(".", page), flags=re.M)[1:]:
-            found.setdefault(part.split("\n")[0], set()).update(word for span in pages.CODE_SPAN.findall(part) for word in re.findall(r"\w+", span[1]))
+            heading = part.split("\n")[0]
+            heading = "CREATE VIRTUAL TABLE" if heading in ("Options of a table", "Options of a new array") else heading
+            found.setdefault(heading, set()).update(word for span in pages.CODE_SPAN.findall(part) for word in re.findall(r"\w+", span[1]))
     return found
 
 
