@@ -59,7 +59,7 @@ html_favicon = "static/tessera.svg"
 NAVIGATION = [
     ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
                "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Tutorial: make arrays <docs/tutorial-write>", "Cheat sheet <docs/cheat-sheet>"]),
-    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice by labels and time <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
+    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice by labels and time <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighborhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
                 "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
                 "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),
@@ -81,8 +81,7 @@ BELOW = {
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
         ("Copies, earlier states", "copies"), ("Hidden tables", "hidden-tables"), ("Keys and bounds", "access"), ("Miscellaneous", "miscellaneous"))],
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
-        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
-        ("Sharing, safety, speed", "sharing-and-speed"))],
+        ("Climate, weather", "climate"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"))],
     "docs/design": ["Six ways through the folders <docs/design-paths>", "The engine <docs/design-engine>", "docs/decisions/*"],
     "docs/commits": ["Beside merges, other writers <docs/commits-beside-merges>"],
     "docs/format": ["Schemas, metadata, groups <docs/format-schema>", "Commits, deletes <docs/format-commits>", "Fragments <docs/format-fragments>"],

@@ -1,6 +1,6 @@
-"""The index of docs/reference/README.md, with the list of functions in functions.md, has each name that the extension registers; a row of
-it is in alphabetical order. No file but the changelog has a name
-that was given up.
+"""The reference has each name that the extension registers: the index of docs/reference/README.md and the list of functions in functions.md
+have functions, modules and names that several of them share; a column of a table, or an option, filter or error, is in the entry that lists
+its kind. A row of the index is in alphabetical order. No file but the changelog has a name that was given up.
 
 usage: index.py EXTENSION ROOT
 The names come from the extension itself: SQLite's lists of functions and modules, the columns of the tessera_* tables, the
@@ -11,6 +11,8 @@ import os
 import re
 import sqlite3
 import sys
+
+import pages
 
 RELIEF = "sql/data/relief"
 LISTS = [  # statements whose message lists all names of a kind, and what stands around the list
@@ -72,6 +74,7 @@ def message(db, statement):
 
 
 def registered(extension, root):
+    """Each name, with the tables and functions whose entries may document it instead of the index."""
     db = sqlite3.connect(":memory:")
     db.enable_load_extension(True)
     db.load_extension(extension)
@@ -81,19 +84,24 @@ def registered(extension, root):
     names = {row[0] for row in db.execute("SELECT DISTINCT name FROM pragma_function_list WHERE name LIKE 'tessera%'")}
     modules = [row[0] for row in db.execute("SELECT name FROM pragma_module_list WHERE name LIKE 'tessera_%'")]
     assert len(names) > 20 and len(modules) > 10, (names, modules)
+    names = {name: set() for name in names}
     for table in modules:
-        names.add(table)
+        names.setdefault(table, set())
         columns = {row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?)", (table,))}
-        names.update(name for name in columns if not re.fullmatch(r"[cv]\d+", name) or name.endswith("1") and len(name) == 2)  # c1 stands for c1 to c64
-    names.update(row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo('relief') WHERE hidden"))
-    names.update(row[0] for row in db.execute("SELECT name FROM tessera_stats"))
+        for name in columns:
+            if not re.fullmatch(r"[cv]\d+", name) or name.endswith("1") and len(name) == 2:  # c1 stands for c1 to c64
+                names.setdefault(name, set()).add(table)
+    names.update({row[0]: set() for row in db.execute("SELECT name FROM pragma_table_xinfo('relief') WHERE hidden")})
+    names.update({row[0]: {"tessera_stats"} for row in db.execute("SELECT name FROM tessera_stats")})
     for statement, pattern in LISTS:
         found = re.search(pattern, message(db, statement))
         assert found, statement
-        names.update(re.split(r", | or ", found.group(1)))
+        place = "Filters" if "filters are" in pattern else re.search(r"SELECT (tessera_\w+)|CREATE VIRTUAL TABLE", statement)
+        for name in re.split(r", | or ", found.group(1)):
+            names.setdefault(name, set()).add(place if isinstance(place, str) else place.group(1) or place.group(0))
     with open("ext/connection/errors.c", encoding="utf-8") as f:
         translation = f.read().split("int tsx_core_code")[0]
-    names.update(code for code in re.findall(r"return (SQLITE_\w+)", translation) if code not in ("SQLITE_OK", "SQLITE_CORRUPT_VTAB"))
+    names.update((code, {"All codes"}) for code in re.findall(r"return (SQLITE_\w+)", translation) if code not in ("SQLITE_OK", "SQLITE_CORRUPT_VTAB"))
     return names
 
 
@@ -111,12 +119,33 @@ def functions_listed():
         return set(re.findall(r"\[(tessera_\w+)\]\([^)]*#", f.read().split("\n## All functions\n")[1]))
 
 
+def entries():
+    """The words in code of the entry of each table and function: what follows its heading, up to the next one of its level."""
+    found = {}
+    for page in pages.find(".", "docs/reference"):
+        for part in re.split(r"^## ", pages.read(".", page), flags=re.M)[1:]:
+            heading = part.split("\n")[0]
+            heading = "CREATE VIRTUAL TABLE" if heading in ("Options of a table", "Options of a new array") else heading
+            found.setdefault(heading, set()).update(word for span in pages.CODE_SPAN.findall(part) for word in re.findall(r"\w+", span[1]))
+    return found
+
+
+def undocumented(names, listed, found):
+    """What the reference lacks: a name that the index does not have needs a place in each entry that it belongs to."""
+    for name, places in sorted(names.items()):
+        if name not in listed:
+            lacking = [place for place in sorted(places) if name not in found.get(place, set()) | found["What they share"]]
+            yield from (f"docs/reference has no {name} in the entry {place}" for place in lacking)
+            if not places:
+                yield f"docs/reference/README.md does not have {name}"
+
+
 def main():
     extension, root = os.path.abspath(sys.argv[1]), sys.argv[2]
     names = registered(extension, root)
     rows = index_rows()
     listed = {name for row in rows for name in row} | functions_listed()
-    faults = [f"docs/reference/README.md does not have {name}" for name in sorted(names - listed)]
+    faults = list(undocumented(names, listed, entries()))
     for row in rows:
         keys = [name.lower().lstrip("_") for name in row]
         faults += [f"docs/reference/README.md has {b} behind {a}" for a, b in zip(keys, keys[1:]) if a >= b]

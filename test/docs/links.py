@@ -1,10 +1,12 @@
 """Every relative link of the documentation leads somewhere, and every page can be reached from README.md.
 
 usage: links.py ROOT
-Checks README.md, docs/**/*.md, test/README.md and ext/**/README.md: the files and folders that they link to exist, under names of the same case, inside the
-project; anchors name a heading of the page as GitHub makes them, or a line of a file (#L10). First the test proves on pages of its own
+Checks the Markdown of the root, docs/**/*.md, test/README.md and ext/**/README.md: the files and folders that they link to exist, under names of the same case, inside the
+project; anchors name a heading of the page as GitHub makes them, or a line of a file (#L10). The pages in the navigation of the site, which
+docs/site/conf.py lists, exist. First the test proves on pages of its own
 that it finds each of these faults.
 """
+import ast
 import os
 import posixpath
 import re
@@ -57,7 +59,9 @@ def check(root):
     faults, reached, waiting, count = [], {"README.md"}, ["README.md"], 0
     documents = pages.find(root, "README.md", "docs")
     leads = {}
-    for page in documents + [page for page in pages.find(root, "ext", "test/README.md") if os.path.basename(page).startswith("README")]:
+    others = [name for name in sorted(os.listdir(root)) if name.endswith(".md") and name not in documents]
+    others += [page for page in pages.find(root, "ext", "test/README.md") if os.path.basename(page).startswith("README")]
+    for page in documents + others:
         found = pages.links(pages.read(root, page))
         count += len(found)
         leads[page] = set()
@@ -74,7 +78,21 @@ def check(root):
                 reached.add(path)
                 waiting.append(path)
     faults += [f"{page}: no chain of links leads there from README.md" for page in documents if page not in reached]
+    faults += [f"{SITE}: there is no page {page}.md" for page in navigation(root) if not os.path.isfile(os.path.join(root, page + ".md"))]
     return faults, count
+
+
+SITE = "docs/site/conf.py"
+
+
+def navigation(root):
+    """The pages that the site's navigation names, without patterns."""
+    if not os.path.isfile(os.path.join(root, SITE)):
+        return []
+    values = {node.targets[0].id: node.value for node in ast.parse(pages.read(root, SITE)).body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    groups, below = (eval(compile(ast.Expression(values[name]), SITE, "eval"), {}) for name in ("NAVIGATION", "BELOW"))  # literals, and lists of f-strings
+    entries = [entry for _, group in groups for entry in group] + [entry for group in below.values() for entry in group]
+    return [*below, *(page for page in (entry.split("<")[-1].rstrip(">") for entry in entries) if "*" not in page)]
 
 
 SOUND = """# One `code_span`, two!
@@ -121,6 +139,12 @@ def self_test():
     lonely = faults_of(SOUND, **{"docs/a.md": "[b](b.md)", "docs/b.md": "[a](a.md)"})
     if len(lonely) != 2 or "no chain of links" not in lonely[0]:
         wrong.append(f"self-test: two pages that link only to each other: {lonely}")
+    outside = faults_of(SOUND, **{"CHANGELOG.md": "[a](docs/none.md)"})
+    if len(outside) != 1 or "CHANGELOG.md:1: (docs/none.md): no such file" not in outside[0]:
+        wrong.append(f"self-test: a page beside README.md with a broken link has the faults {outside}")
+    gone = faults_of(SOUND, **{SITE: 'NAVIGATION = [("Start", ["Page <docs/Page>", "docs/gone/*"])]\nBELOW = {"docs/Page": [f"{name} <docs/{name}>" for name in ("data",)]}\n'})
+    if gone != [f"{SITE}: there is no page docs/data.md"]:
+        wrong.append(f"self-test: a navigation to a page that is gone has the faults {gone}")
     return wrong
 
 
