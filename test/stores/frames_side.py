@@ -91,6 +91,8 @@ def test_command():
     uri = f"{URI}/points"
     same(command("ls", URI).splitlines()[0], "path,kind,cells,bytes", "ls")
     assert f"{uri},sparse array,3," in command("ls", URI), command("ls", URI)
+    short = URI.replace("azure://", "az://").replace("gcs://", "gs://")
+    same(command("ls", short + "/"), command("ls", URI), "ls of the short name of a scheme")
     assert "attribute  v" in command("info", uri) and command("info", uri, "--ddl").startswith("CREATE VIRTUAL TABLE"), "info"
     same(command("head", uri, "-n", "1", "--where", "x = 2").splitlines()[1].split(",")[0], "2", "head")
     for text in (f"SELECT count(*) AS n FROM '{uri}'", f'SELECT count(*) AS n FROM "{uri}"'):
