@@ -123,6 +123,7 @@ static int environment_scopes(tsr_environment *environment, tsr_bucket_scopes **
 static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_error *error) {
   tsr_bucket_scopes *scopes;
   char *copy;
+  TSR_TRY(tsr__uri_unsigned(uri, error));
   if (tsr__bounds_get(&environment->bounds))
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to a directory", uri);
   if (environment->bucket_bound && !uri_lies_below(uri, environment->bucket_bound))

@@ -1,5 +1,5 @@
-"""The Python module with arrays in buckets: DataFrames, ndarrays, Datasets, Dask, and pickled Arrays in other processes. pandas, pyarrow and xarray
-have an environment of their own, and a process (frames_side.py).
+"""The Python module with arrays in buckets: DataFrames, ndarrays, Datasets, Dask, pickled Arrays in other processes, and the command
+`tessera`. pandas, pyarrow and xarray have an environment of their own, and a process (frames_side.py).
 
 usage: frames.py LIBRARY FOLDER ARROW_ENVIRONMENT [moto | versitygw | azurite | gcs | gcs_memory]
 """

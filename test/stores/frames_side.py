@@ -77,10 +77,43 @@ def test_datasets():
     fails(tessera.Unsupported, "in a bucket a group is not replaced", lambda: tessera.create(f"{URI}/climate", made, if_exists="replace"))
 
 
+def command(*words, status=0, given=True, **environment):
+    """What the command `tessera` prints, or its error. `given`: with the bucket's options."""
+    options = [word for name, value in OPTIONS.items() for word in ("--storage", f"{name}={value}")] if given else []
+    done = subprocess.run([sys.executable, "-m", "tessera", *words, *options], capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    assert not any(secret in done.stdout + done.stderr for secret in SECRETS), words
+    return done.stderr if status == 2 else done.stdout
+
+
+def test_command():
+    """The command line reaches the buckets that its words name, by --storage, or with the keys that the environment has."""
+    uri = f"{URI}/points"
+    same(command("ls", URI).splitlines()[0], "path,kind,cells,bytes", "ls")
+    assert f"{uri},sparse array,3," in command("ls", URI), command("ls", URI)
+    short = URI.replace("azure://", "az://").replace("gcs://", "gs://")
+    same(command("ls", short + "/"), command("ls", URI), "ls of the short name of a scheme")
+    assert "attribute  v" in command("info", uri) and command("info", uri, "--ddl").startswith("CREATE VIRTUAL TABLE"), "info"
+    same(command("head", uri, "-n", "1", "--where", "x = 2").splitlines()[1].split(",")[0], "2", "head")
+    for text in (f"SELECT count(*) AS n FROM '{uri}'", f'SELECT count(*) AS n FROM "{uri}"'):
+        same(command("sql", text), "n\n3\n", text)
+    same(command("copy", uri, f"{URI}/copied", "--set", "capacity=10"), "3 cells\n", "copy")
+    same(command("copy", f"{URI}/copied", os.path.join(sys.argv[2], "copied")), "3 cells\n", "copy into a directory")
+    same(command("check", f"{URI}/copied"), "severity,file,message\n", "check")
+    same(json.loads(command("upkeep", f"{URI}/copied"))["merged"], 0, "upkeep")
+    assert "capacity 10" in command("info", f"{URI}/copied"), "the copy"
+    same(command("ls", uri, "--storage", "nothing", status=2, given=False), "tessera: --storage: expected NAME=VALUE\n", "no value")
+    assert "no option is called 'nothing'" in command("ls", uri, "--storage", "nothing=1", status=2), "an option that there is not"
+    if "key_id" in OPTIONS and "region" in OPTIONS: # S3's environment; those of the other clouds have endpoints of their own
+        found = command("ls", URI, *(word for name in ("endpoint", "region", "url_style") for word in ("--storage", f"{name}={OPTIONS[name]}")), given=False,
+                        AWS_ACCESS_KEY_ID=OPTIONS["key_id"], AWS_SECRET_ACCESS_KEY=OPTIONS["secret"], AWS_SESSION_TOKEN="")
+        assert f"{uri},sparse array,3," in found, found
+
+
 if __name__ == "__main__":
     os.makedirs(sys.argv[2])
     install(os.path.join(sys.argv[2], "package"), sys.argv[1])
     import tessera
-    for test in (test_storage, test_blocks, test_pickles, test_datasets):
+    for test in (test_storage, test_blocks, test_pickles, test_datasets, test_command):
         print(f"    {test.__name__}", flush=True)
         test()

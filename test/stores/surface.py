@@ -1033,6 +1033,11 @@ def test_signed_paths(bucket):
             assert "HIDDEN" not in raises(db, f"CREATE VIRTUAL TABLE t USING tessera('{uri}')", says="no path has the signature of a URL")
     fine = make(bucket, db, "signed?design=1&resig=2") # a name like any other
     assert rows(db, "SELECT cells FROM tessera_array(?)", (fine,)) == [(3,)]
+    for bound in (bucket.folder, f"s3://{NAME}/signed"):
+        bounded = bucket.connect()
+        rows(bounded, "SELECT tessera_restrict(?)", (bound,))
+        for sql in ("SELECT tessera_restrict(?)", "SELECT tessera_configure(?, '{}')", "SELECT * FROM tessera_array(?)"):
+            assert "HIDDEN" not in raises(bounded, sql, (f"s3://{NAME}/other?sig=HIDDEN",)), (bound, sql)
 
 
 def test_secrets(bucket):

@@ -16,14 +16,35 @@ import sys
 __all__ = ["main"]
 
 
-def _connect(file=None):
+_BUCKET = re.compile(r"(?:^|(?<=['\"`\[]))(?:s3|azure|az|gcs|gs)://[^/'\"`\]?\s]+")   # at the beginning of a path, or of a name in quotes
+
+
+def _connect(args, *texts, file=None):
     """Returns a connection with tessera, whose statements Ctrl-C ends: of sqlite3, or apsw where it cannot load extensions. SQLite would make a file that
-    is missing."""
+    is missing. The buckets that the texts name are declared, with the options of --storage: without any, their keys are found as the cloud's own tools
+    find them."""
     if file and not os.path.exists(file):
         raise FileNotFoundError(f"{file}: there is no such database")
     connection = _open(file)
     connection.set_progress_handler(_go_on, 1000)
+    options = _options("--storage", args.storage)
+    for bucket in dict.fromkeys(bucket for text in texts for bucket in _BUCKET.findall(text)):
+        _rows(connection, "SELECT tessera_configure(?, ?)", (bucket, json.dumps(options)))
     return connection
+
+
+def _options(option, texts):
+    """Returns what an option NAME=VALUE was given, as a dict of values of JSON, or of texts that are none."""
+    given = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:   # the text may be a secret
+            raise ValueError(f"{option}: expected NAME=VALUE")
+        try:
+            given[name] = json.loads(value)
+        except ValueError:
+            given[name] = value
+    return given
 
 
 def _go_on():
@@ -126,9 +147,10 @@ def _limited(rows, limit):
 # ---- Verbs ---------------------------------------------------------------------------------------------------------------
 
 def _ls(args):
-    connection = _connect()
+    connection = _connect(args, args.path)
     depth = "" if args.recursive else " AND instr(trim(substr(o.path, length(?1) + 1), '/'), '/') = 0"
-    found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (args.path.rstrip("/") or "/",))
+    root = re.sub("^gs://", "gcs://", re.sub("^az://", "azure://", args.path.rstrip("/"))) or "/"   # as the paths of what is found are spelled
+    found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (root,))
     from .arrays import exists
     if not found and exists(connection, args.path) == "an array":
         found = [(args.path, "array")]
@@ -145,7 +167,7 @@ def _ls(args):
 
 
 def _info(args):
-    connection = _connect()
+    connection = _connect(args, args.path)
     if args.ddl:
         print(_rows(connection, "SELECT tessera_ddl(?)", (args.path,))[0][0])
         return 0
@@ -173,7 +195,10 @@ def _info(args):
 
 def _sql(args):
     from .results import sql
-    connection = _connect(args.database)
+    if args.text == "-" and sys.stdin is None:
+        raise ValueError("there is no standard input")
+    text = sys.stdin.read() if args.text == "-" else args.text
+    connection = _connect(args, text, *args.attach or (), file=args.database)
     for group in args.attach or ():
         _rows(connection, "SELECT tessera_attach(?)", (group,))
     params = {}
@@ -184,9 +209,6 @@ def _sql(args):
         params[name] = _literal(value)
     if args.arrow and args.limit is not None:
         raise ValueError("--arrow writes all rows: say LIMIT in the SELECT")
-    if args.text == "-" and sys.stdin is None:
-        raise ValueError("there is no standard input")
-    text = sys.stdin.read() if args.text == "-" else args.text
     try:
         result = sql(text, params, connection=connection)
     except Exception as e:
@@ -237,34 +259,26 @@ def _head(args):
     from .results import sql
     limit = args.n if args.limit is None else args.limit
     where = f" WHERE ({args.where}\n)" if args.where else ""
-    result = sql(f"SELECT * FROM {statements.text(args.path if '/' in args.path else './' + args.path)}{where} LIMIT {limit}", connection=_connect())
+    result = sql(f"SELECT * FROM {statements.text(args.path if '/' in args.path else './' + args.path)}{where} LIMIT {limit}", connection=_connect(args, args.path))
     _print(args.form, result.columns, result)
     return 0
 
 
 def _upkeep(args):
     options = {"seconds": args.seconds} if args.seconds is not None else {}
-    print(_rows(_connect(), "SELECT tessera_upkeep(?, ?)", (args.path, json.dumps(options)))[0][0])
+    print(_rows(_connect(args, args.path), "SELECT tessera_upkeep(?, ?)", (args.path, json.dumps(options)))[0][0])
     return 0
 
 
 def _check(args):
-    rows = _rows(_connect(), "SELECT severity, file, message FROM tessera_check(?)", (args.path,))
+    rows = _rows(_connect(args, args.path), "SELECT severity, file, message FROM tessera_check(?)", (args.path,))
     _print(args.form, ("severity", "file", "message"), _limited(rows, args.limit))
     return 1 if any(severity == "error" for severity, *_ in rows) else 0
 
 
 def _copy(args):
-    options = {}
-    for given in args.set or ():
-        name, equals, value = given.partition("=")
-        if not equals:
-            raise ValueError(f"--set {given!r}: expected NAME=VALUE")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    cells = _rows(_connect(), "SELECT tessera_copy(?, ?, ?)", (args.source, args.target, json.dumps(options)))[0][0]
+    options = _options("--set", args.set)
+    cells = _rows(_connect(args, args.source, args.target), "SELECT tessera_copy(?, ?, ?)", (args.source, args.target, json.dumps(options)))[0][0]
     print(f"{cells} cells" if cells is not None else "copied")
     return 0
 
@@ -378,18 +392,19 @@ def _parser():
         made.set_defaults(run=run)
 
     path = (("path",), {"help": "an array or a group: a directory, or s3://bucket/path, azure://container/path, gcs://bucket/path"})
+    storage = (("--storage",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_configure for the buckets that the command names"})
     database = (("-d", "--database"), {"metavar": "FILE", "help": "a database file; without it one in memory"})
     attach = (("--attach",), {"metavar": "GROUP", "action": "append", "help": "show the arrays of a group as tables"})
-    verb("ls", _ls, "list arrays and groups below a path", path, (("-r", "--recursive"), {"action": "store_true", "help": "at any depth"}))
-    verb("info", _info, "show the schema, size, metadata and what could be better", path, (("--ddl",), {"action": "store_true", "help": "as CREATE VIRTUAL TABLE"}))
-    verb("sql", _sql, "run a SELECT; paths in quotes are tables", (("text",), {"help": "the SELECT, or - for standard input"}), database, attach,
+    verb("ls", _ls, "list arrays and groups below a path", path, storage, (("-r", "--recursive"), {"action": "store_true", "help": "at any depth"}))
+    verb("info", _info, "show the schema, size, metadata and what could be better", path, storage, (("--ddl",), {"action": "store_true", "help": "as CREATE VIRTUAL TABLE"}))
+    verb("sql", _sql, "run a SELECT; paths in quotes are tables", (("text",), {"help": "the SELECT, or - for standard input"}), database, attach, storage,
          (("-p", "--parameter"), {"metavar": "NAME=VALUE", "action": "append", "help": "the value of :NAME"}),
          (("--explain",), {"action": "store_true", "help": "say how it is evaluated"}), (("--arrow",), {"metavar": "FILE", "help": "write an Arrow file"}))
-    verb("head", _head, "show the first rows", path, (("-n",), {"type": _count, "metavar": "N", "default": 10, "help": "so many; 10 by default"}),
+    verb("head", _head, "show the first rows", path, storage, (("-n",), {"type": _count, "metavar": "N", "default": 10, "help": "so many; 10 by default"}),
          (("--where",), {"metavar": "CONDITION", "help": "those that satisfy it, as behind WHERE"}))
-    verb("upkeep", _upkeep, "merge small fragments and remove what was merged", path, (("--seconds",), {"type": float, "help": "stop after so many"}))
-    verb("check", _check, "check all that is stored; the exit status is 1 if there are errors", path)
-    verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}),
+    verb("upkeep", _upkeep, "merge small fragments and remove what was merged", path, storage, (("--seconds",), {"type": float, "help": "stop after so many"}))
+    verb("check", _check, "check all that is stored; the exit status is 1 if there are errors", path, storage)
+    verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}), storage,
          (("--set",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_copy"}))
     verb("demo", _demo, "copy the arrays of the manual into a folder", (("folder",), {"nargs": "?", "default": "demo"}))
     verb("shell", _shell, "start sqlite3 with tessera loaded", (("file",), {"metavar": "FILE", "nargs": "?", "help": "a database file, as -d"}),
