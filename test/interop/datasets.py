@@ -1364,7 +1364,7 @@ def test_pages():
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for block in blocks:
             exec(block, names)
-    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (16, ("station", "day"), 4, (6, 4)))
+    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (17, ("station", "day"), 4, (6, 4)))
     same(float(names["total"]), 66.0 * 3)
     moved = pickle.dumps(names["relief"])
     os.chdir("..")
