@@ -348,7 +348,7 @@ def main():
     try:
         import apsw, numpy  # noqa: F401, E401
     except ImportError as lacking:
-        print(f"skipped: {lacking}: without it nothing can be measured")
+        print(f"SKIPPED: {lacking}: without it nothing can be measured")
         return 77
     return Bench(arguments).run()
 

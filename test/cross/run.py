@@ -110,7 +110,7 @@ def main():
         if machine.name in REFUSED:
             return refuses(machine)
         if platform.machine() not in ("x86_64", "i686"):
-            print(f"this processor runs no programs of {machine.name}: skipped")
+            print(f"SKIPPED: this processor runs no programs of {machine.name}")
             return 77
         libraries = machine.libraries()
         print(f"{machine.name}: the core is built for {machine.target}", flush=True)

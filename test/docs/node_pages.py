@@ -183,7 +183,7 @@ def check(page, extension):
 
 def main():
     if not shutil.which("node"):
-        print("skipped: there is no node")
+        print("SKIPPED: there is no node")
         return 77
     extension, pages = os.path.abspath(sys.argv[1]), [os.path.abspath(p) for p in sys.argv[2:]]
     wrong = sum(check(page, extension) for page in pages)

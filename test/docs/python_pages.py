@@ -55,7 +55,7 @@ def check(page, extension):
     try:
         printed = run_page(page, extension)
     except ImportError as e:
-        print(f"{page} is left out: {e}")
+        print(f"SKIPPED: {page}: {e}")
         return None
     except Exception:
         print(f"{page}:\n{traceback.format_exc()}")

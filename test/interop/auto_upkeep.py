@@ -71,6 +71,6 @@ def main():
 
 if __name__ == "__main__":
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         sys.exit(77)
     main()

@@ -247,7 +247,7 @@ def check_drop(s):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("change")
     for check in (check_metadata, check_evolution, check_enumerations, check_codes_without_labels, check_domain, check_groups, check_group_metadata, check_drop):

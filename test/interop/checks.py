@@ -57,7 +57,7 @@ def check_theirs(s):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("checks")
     for check in (check_ours, check_theirs):

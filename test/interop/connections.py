@@ -12,16 +12,12 @@ import subprocess
 import sys
 import threading
 
-from package import fails, run, same
+from package import fails, libraries, library, run, same
 
 if not hasattr(sqlite3.Connection, "enable_load_extension"):   # a Python of pyenv's
     import pysqlite3 as sqlite3
 
-try:
-    import pyarrow as pa
-except ImportError:
-    print("pyarrow is not installed")
-    sys.exit(77)
+pa = libraries("pyarrow")
 
 ROWS = 3000
 
@@ -30,11 +26,9 @@ def drivers():
     """Functions that connect, by the name of the module."""
     found = {sqlite3.__name__: lambda name: sqlite3.connect(name, check_same_thread=False)}
     for module in ("apsw", "pysqlite3"):
-        try:
-            driver = __import__(module)
+        driver = library(module)
+        if driver:
             found[module] = driver.Connection if module == "apsw" else lambda name, driver=driver: driver.connect(name, check_same_thread=False)
-        except ImportError:
-            print(f"{module} is not installed: not tried")
     return found
 
 

@@ -186,7 +186,7 @@ def main():
     shell, extension = sys.argv[1:3]
     pattern = sys.argv[3] if len(sys.argv) > 3 else None
     if not tiledb:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         sys.exit(77)
     tests = Cases("consolidate")
     for i, (name, c) in enumerate(cases(random.Random(1))):

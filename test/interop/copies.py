@@ -126,7 +126,7 @@ def full_range(folder, shell, extension, sparse):
 
 def main():
     if not tiledb:
-        print("skipped: the package `tiledb` is not installed")
+        print("SKIPPED: the package `tiledb` is not installed")
         return 77
     shell, extension, corpus = sys.argv[1], os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
     cases = Cases("copies")

@@ -143,7 +143,7 @@ def check(folder, shell, extension, directory, description):
 
 def main():
     if not tiledb:
-        print("skipped: the package `tiledb` is not installed")
+        print("SKIPPED: the package `tiledb` is not installed")
         return 77
     shell, extension, corpus = sys.argv[1:4]
     pattern = sys.argv[4] if len(sys.argv) > 4 else ""

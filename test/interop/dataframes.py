@@ -14,22 +14,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tessera
 import tessera.columns
 import tessera.dtypes
-from package import fails, same
+from package import fails, libraries, same
+from package import library as installed
 
-try:
-    import pyarrow as pa
-except ImportError:
-    print("pyarrow is not installed")
-    sys.exit(77)
+pa = libraries("pyarrow")
 
 EXTENSION = os.path.abspath(sys.argv[1])
-
-
-def installed(name):
-    try:
-        return __import__(name)
-    except ImportError:
-        print(f"{name} is not installed: not tried")
 
 
 def database():

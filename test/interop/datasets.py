@@ -6,7 +6,6 @@ usage: datasets.py EXTENSION
 import concurrent.futures
 import contextlib
 import datetime
-import importlib.util
 import io
 import multiprocessing
 import os
@@ -17,22 +16,11 @@ import sqlite3
 import subprocess
 import sys
 
-from package import fails, run, same
+from package import fails, libraries, library, run, same
 
-try:
-    import numpy as np
-    import pyarrow as pa
-    import xarray as xr
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
-
-
-try:
-    import dask
-except ImportError:
-    dask = None
-has_cftime = bool(importlib.util.find_spec("cftime"))
+np, pa, xr = libraries("numpy", "pyarrow", "xarray")
+dask = library("dask")
+has_cftime = bool(library("cftime"))
 
 
 def test_blocks():
@@ -1062,7 +1050,7 @@ def test_dask():
         import dask
         import dask.array
     except ImportError:
-        print("dask is not installed: not tried")
+        print("SKIPPED: dask is not installed")
         return
     values = np.arange(10000, dtype="f8").reshape(100, 100)
     a = tessera.create("chunked", values, extents={"dim_0": 40, "dim_1": 50})
@@ -1090,14 +1078,14 @@ def test_dask():
         import dask.dataframe as dd
         import pyarrow
     except ImportError:
-        print("dask.dataframe is not installed: not tried")
+        print("SKIPPED: dask.dataframe is not installed")
         return
     frame = dd.from_map(lambda part: pyarrow.table(part).to_pandas(), parts)
     same(float(frame.value.sum().compute(scheduler="threads")), float(values.sum()))
     try:
         import distributed
     except ImportError:
-        print("distributed is not installed: not tried")
+        print("SKIPPED: distributed is not installed")
         return
     with open("key", "wb") as f:
         f.write(os.urandom(32))
@@ -1132,7 +1120,7 @@ def test_tiledb_cf():
                    "with tiledb.open('gdal/depth', 'w') as array:",
                    "    array[:] = {'depth': np.arange(6, dtype='f4'), 'lat_label': np.linspace(50, 40, 6)}", "    array.meta['unit'] = 'm'",
                    "with tiledb.Group('gdal', 'w') as group: group.add(os.path.abspath('gdal/depth'), 'depth')") is None:
-        print("tiledb-cf is not installed: not tried")
+        print("SKIPPED: tiledb-cf is not installed")
         return
     xr.testing.assert_equal(xr.open_dataset("cf", engine="tessera", decode_times=False), given)
     same(str(xr.open_dataset("cf", engine="tessera").time.values[1])[:13], "2000-01-01T06", "CF decoding")
@@ -1361,10 +1349,10 @@ def test_pages():
         import pandas
         import polars
     except ImportError as e:
-        print(f"{e.name} is not installed: the page is not tried")
+        print(f"SKIPPED: {e.name} is not installed")
         return
     if not hasattr(pandas.DataFrame, "from_arrow"):
-        print("this pandas is older than the page")
+        print("SKIPPED: this pandas is older than the page")
         return
     blocks = []
     for page in ("dataframes.md", "arrays-in-python.md"):

@@ -11,23 +11,10 @@ import sqlite3
 import statistics
 import sys
 
-from package import fails, run, same
+from package import fails, libraries, library, run, same
 
-try:
-    import numpy as np
-    import pandas as pd
-    import pyarrow as pa
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
-try:
-    import polars as pl
-except ImportError:
-    pl = None
-try:
-    import xarray as xr
-except ImportError:
-    xr = None
+np, pd, pa = libraries("numpy", "pandas", "pyarrow")
+pl, xr = library("polars"), library("xarray")
 
 SEED = 20240601
 NUMBERS = itertools.count()   # each array in a directory has a name of its own

@@ -13,15 +13,10 @@ import sys
 import tempfile
 
 from connections import drivers, fails, fill, same, sqlite3
-from package import install
+from package import install, libraries, library
 from processes import end_with_this_process
 
-try:
-    import numpy as np
-    import pyarrow as pa
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
+np, pa = libraries("numpy", "pyarrow")
 
 KILLS = 12   # of each way to make something
 
@@ -91,10 +86,8 @@ def test_kills():
     killed("replaced", lambda: tessera.create("replaced", values, if_exists="replace"), lambda: float(tessera.open("replaced").numpy().sum()), [0.0, 6.0])
     before("table")
     killed("table", lambda: tessera.create("table", table, dimensions=["i"], if_exists="replace"), lambda: pa.table(tessera.open("table"))["v"].to_pylist().__len__(), [None, 3])
-    try:
-        import xarray as xr
-    except ImportError:
-        print("xarray is not installed: not tried")
+    xr = library("xarray")
+    if not xr:
         return
     given = xr.Dataset({"a": ("x", values), "b": ("x", ["p", "q", "r", "s"])}, {"x": [1, 2, 3, 4]})
 

@@ -12,16 +12,9 @@ import subprocess
 import sys
 import warnings
 
-from package import fails, run, same
+from package import fails, libraries, run, same
 
-try:
-    import numpy as np
-    import pandas as pd
-    import pyarrow as pa
-    import xarray as xr
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
+np, pd, pa, xr = libraries("numpy", "pandas", "pyarrow", "xarray")
 
 missing = set()
 
@@ -329,4 +322,4 @@ def test_progress():
 
 run(globals(), "files become arrays and come back")
 if missing:
-    print(f"not installed, so left out: {', '.join(sorted(missing))}")
+    print(f"SKIPPED: not installed: {', '.join(sorted(missing))}")

@@ -60,7 +60,7 @@ def check_other_types(folder, shell, extension):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("labels")
     tests.run("a grid", check_grid, *sys.argv[1:3])

@@ -162,7 +162,7 @@ def main():
     shell, extension = sys.argv[1:3]
     count, seed = (int(text) for text in (sys.argv[3:] + ["2", "1"][len(sys.argv) - 3:])[:2])
     if not tiledb:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         sys.exit(77)
     tests = Cases("late")
     for i in range(count):

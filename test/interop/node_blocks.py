@@ -46,7 +46,7 @@ console.log(JSON.stringify({ found, refused, asked, calls: [calls[0][0], calls[0
 def main():
     node = shutil.which("node")
     if not node:
-        print("skipped: there is no node")
+        print("SKIPPED: there is no node")
         return 77
     db = sqlite3.connect(":memory:")
     db.enable_load_extension(True)

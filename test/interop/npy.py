@@ -144,7 +144,7 @@ def check_rules(folder, shell, extension):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     seed, count = int(sys.argv[3]) if len(sys.argv) > 3 else 1, int(sys.argv[4]) if len(sys.argv) > 4 else 40
     tests = Cases("npy")

@@ -31,6 +31,23 @@ def install(folder, extension):
     sys.dont_write_bytecode = True
 
 
+def library(name):
+    """Returns a library. None if it is not installed: what needs it is left out, and `./run test` says so at its end."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        print(f"SKIPPED: {name} is not installed")
+        return None
+
+
+def libraries(*names):
+    """Returns libraries without which nothing can be tried: if one is missing, the exit code is 77, which ctest takes for "skipped"."""
+    found = [library(name) for name in names]
+    if None in found:
+        sys.exit(77)
+    return found[0] if len(found) == 1 else found
+
+
 def same(got, expected, what=""):
     if got != expected:
         raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")

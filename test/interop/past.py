@@ -123,7 +123,7 @@ def check_late_deletes(s):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("past")
     for check in (check_dense, check_sparse, check_late_deletes, check_our_note):

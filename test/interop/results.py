@@ -19,16 +19,9 @@ import subprocess
 import sys
 import threading
 
-from package import fails, run, same
+from package import fails, libraries, run, same
 
-try:
-    import numpy as np
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
+np, pd, pl, pa = libraries("numpy", "pandas", "polars", "pyarrow")
 
 values = np.arange(60.0).reshape(3, 4, 5)
 values[0, 0, 0] = np.nan

@@ -10,23 +10,10 @@ import sys
 import tempfile
 import warnings
 
-from package import fails, install
+from package import fails, install, libraries, library
 
-try:
-    import numpy as np
-    import pandas as pd
-    import xarray as xr
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
-try:
-    import cftime
-except ImportError:
-    cftime = None
-try:
-    import dask
-except ImportError:
-    dask = None
+np, pd, xr = libraries("numpy", "pandas", "xarray")
+cftime, dask = library("cftime"), library("dask")
 
 NAMES = ["x", "y", "lat", "time", "a b", "é", "v", "v.units", "v.data", "x_", "lat_index", "say \"hi\"", "it's", "%", "x;y", "select", "T2", "value", "[0]", "a\nb", "data.index", "🌍", " lead"]
 TYPES = ["i1", "u1", "i2", "<i4", ">i4", "u4", "i8", "u8", "f4", ">f4", "f8", "?", "M8[ns]", "M8[s]", "m8[ns]", "m8[s]", "U", "O", "S", "f2", "cf"]

@@ -95,7 +95,7 @@ def main():
             below = [base, *below]
         python = make_alone(folder, modules, wanted, below)
     if not python:
-        print(f"skipped: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")
+        print(f"SKIPPED: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")
         return 77
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:   # a shell starts what ends in & so, and tests that interrupt themselves would wait for ever
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -384,7 +384,7 @@ def main():
         return serve_processes()
     end_with_this_process()
     if not tiledb:
-        print("skipped: the package `tiledb` is not installed")
+        print("SKIPPED: the package `tiledb` is not installed")
         return 77
     together = "--one-machine" in sys.argv
     if together:

@@ -11,23 +11,10 @@ import pickle
 import sqlite3
 import sys
 
-from package import fails, run, same
+from package import fails, libraries, library, run, same
 
-try:
-    import numpy as np
-    import pyarrow as pa
-except ImportError as e:
-    print(f"{e.name} is not installed")
-    sys.exit(77)
-try:
-    import xarray as xr
-except ImportError:
-    xr = None
-    print("xarray is not installed: not tried")
-try:
-    import polars
-except ImportError:
-    polars = None
+np, pa = libraries("numpy", "pyarrow")
+xr, polars = library("xarray"), library("polars")
 
 WORDS = ["plain", 's", tessera_drop(\'mine\'), "y', '");DROP TABLE canary;--', "');DROP TABLE canary;--", "`", "[x]]", '"', "'", "%s%n{}{0}{x!r}", "a new\r\nline\t\x01\x7f",
          "größe Ω 漢字 🦉", "select", "main.t", "/* :p ?1 $x @x \\u0000 */ --", " a, b ) ", "x" * 180]

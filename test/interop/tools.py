@@ -172,7 +172,7 @@ def main():
                 try:
                     found, why = tried(tool, os.path.join(folder, name + ".db"), os.path.join(folder, f"copy{number}-{name}.db"))
                 except Missing as missing:
-                    print(f"left out: {tool}: {missing}")
+                    print(f"SKIPPED: {tool}: {missing}")
                     break
                 print(f"{tool}, {name}: {found} {why[:200]!r}" if why else f"{tool}, {name}: {found}")
                 if found != expected:

@@ -370,7 +370,7 @@ CASES = [killed_while_it_wrote_commits, its_second_consolidation_of_commits, kil
 
 def main():
     if not tiledb:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         sys.exit(77)
     if len(sys.argv) > 4:
         return writer(sys.argv[4], int(sys.argv[5]))

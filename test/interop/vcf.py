@@ -292,7 +292,7 @@ def check_gone(folder, shell, extension):
 
 def main():
     if tiledb is None:
-        print("skipped: the package tiledb is not installed")
+        print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("vcf")
     for version in (3, 4):

@@ -237,7 +237,7 @@ def main():
     tessera_library, count, first = sys.argv[1], int((sys.argv + [0, 200])[2] or 200), int((sys.argv + [0, 0, 1])[3] if len(sys.argv) > 3 else 1)
     path = library()
     if not path:
-        print("skipped: the package `tiledb` is not installed")
+        print("SKIPPED: the package `tiledb` is not installed")
         return 77
     tessera = Remote(tessera_library)
     tests = Cases("write", tessera.restart)

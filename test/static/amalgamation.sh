@@ -15,7 +15,7 @@ libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -ldl -pthread"
 # shellcheck disable=SC2086
 for compiler in clang gcc; do
   if ! command -v "$compiler" > /dev/null; then
-    echo "$compiler is not installed: not tried"
+    echo "SKIPPED: $compiler is not installed"
     continue
   fi
   if [ "${built:-no}" = no ]; then

@@ -21,7 +21,7 @@ C_HEADERS = ("assert.h", "ctype.h", "errno.h", "fcntl.h", "float.h", "inttypes.h
 
 
 def skip(why):
-    print(f"{why}: skipped")
+    print(f"SKIPPED: {why}")
     sys.exit(77)
 
 

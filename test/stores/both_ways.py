@@ -220,7 +220,7 @@ def main():
     preload_sanitizer()
     PYTHON = python()
     if not PYTHON:
-        print("skipped: the Python package `tiledb` could not be installed")
+        print("SKIPPED: the Python package `tiledb` could not be installed")
         return 77
     return run(TESTS, "both_ways")
 

@@ -218,7 +218,7 @@ def run(tests, name, s3_alone=()):
     library, folder = sys.argv[1:3]
     kinds = [word for word in sys.argv[3:] if word in KINDS] or ["moto"]
     if not library_is_here(load(library)):
-        print("skipped: libcurl is not installed here")
+        print("SKIPPED: libcurl is not installed here")
         return 77
     failed, words = [], [word for word in sys.argv[3:] if word.startswith("test_")]
     names = {test.__name__ for test in tests}
@@ -233,7 +233,7 @@ def run(tests, name, s3_alone=()):
         if kind != "moto":
             program = program_of(kind, os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
             if not program:
-                print(f"skipped: {kind} is not built, or cannot be built without Go")
+                print(f"SKIPPED: {kind} is not built, or cannot be built without Go")
                 return 77
         with Bucket(kind, library, fresh(os.path.join(folder, name + "-" + kind)), program) as bucket:
             for test in tests:

@@ -344,7 +344,7 @@ def main():
     for kind in kinds:
         command = program_of(kind, os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
         if not command:
-            print(f"skipped: {kind} cannot be had here")
+            print(f"SKIPPED: {kind} cannot be had here")
             continue
         with Server(kind, os.path.join(folder, kind), command) as server:
             boto = server.client()

@@ -36,6 +36,6 @@ def test_module(bucket):
 
 if __name__ == "__main__":
     if not os.environ.get("TESSERA_PRELOAD") and not python():
-        print("skipped: the Python packages could not be installed")
+        print("SKIPPED: the Python packages could not be installed")
         sys.exit(77)
     sys.exit(run((test_module,), "frames"))

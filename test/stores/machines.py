@@ -413,11 +413,11 @@ def main():
         sys.exit("FOLDER is below /dev/shm, which each machine has for itself")
     reason = why_not()
     if reason:
-        print(f"skipped: {reason}")
+        print(f"SKIPPED: {reason}")
         return SKIPPED
     python = os.path.abspath(sys.argv[sys.argv.index("--dask") + 1]) if "--dask" in sys.argv else servers.dask(os.path.dirname(folder))
     if not python:
-        print("skipped: Dask could not be installed")
+        print("SKIPPED: Dask could not be installed")
         return SKIPPED
     shutil.rmtree(folder, ignore_errors=True)
     place = {"library": library, "folder": os.path.join(folder, "machine"), "logs": os.path.join(folder, "logs"), "clock": os.path.join(folder, "clock.so"),

@@ -24,7 +24,7 @@ sys.path.insert(0, f"{ROOT}/ext/package")
 
 
 def skip(why):
-    print(f"{why}: skipped")
+    print(f"SKIPPED: {why}")
     sys.exit(77)
 
 

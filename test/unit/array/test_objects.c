@@ -117,7 +117,7 @@ static void test_unreadable_directories_are_skipped(void **state) {
   assert_int_equal(chmod(under("secret"), 0), 0);
   assert_int_equal(chmod(top, 0755), 0);
   if (root && seteuid(NOBODY) != 0) {
-    print_message("not tested: root cannot become user %d, and may read what is hidden: %s\n", NOBODY, strerror(errno));
+    print_message("SKIPPED: root cannot become user %d, and may read what is hidden: %s\n", NOBODY, strerror(errno));
     skip();
   }
   const int code = tsr_objects_open(environment, top, &objects, &error);

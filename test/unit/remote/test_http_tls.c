@@ -55,6 +55,7 @@ static int start_server(void **state) {
   return 0;
 }
 
+/* Without a server, which has printed a line "SKIPPED: reason", all tests are skipped. */
 static int stop_server(void **state) {
   char key_file[60];
   int status;
@@ -65,7 +66,6 @@ static int stop_server(void **state) {
   unlink(key_file);
   rmdir(folder);
   const bool skipped = !port && WIFEXITED(status) && WEXITSTATUS(status) == 77;
-  if (skipped) print_message("not tested: tls_server.py found no openssl program to make its certificate\n");
   return port > 0 || skipped ? 0 : 1;
 }
 
