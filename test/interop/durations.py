@@ -328,6 +328,31 @@ def test_unions_within():
     same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")
 
 
+def test_far_instants():
+    """Years outside 0000 to 9999 are integers: comparisons with text are right, order and ends with datetimes=integer, and types.md says what SQL makes of the others."""
+    days = {1: "2024-01-01", 2: 3000000, 3: "1960-01-01", 4: -800000, 5: "9999-12-31"}
+    numbers = {k: d if isinstance(d, int) else int(np.datetime64(d).astype("i8")) for k, d in days.items()}
+    rising = sorted(days, key=numbers.get)
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE far USING tessera('years', k INT32 DIMENSION, d DATE)")
+    db.executemany("INSERT INTO far VALUES(?, ?)", days.items())
+    db.execute("CREATE VIRTUAL TABLE numbers USING tessera('years', datetimes=integer)")
+    for columnar in ("never", "auto"):
+        def found(text):
+            return tessera.sql(text, connection=db, columnar=columnar).fetchall()
+        for text in ("2024-06-01", "1970-01-01", "0000-01-01", "9999-12-31", "2024"):
+            limit = int(np.datetime64(text).astype("M8[D]").astype("i8"))
+            for operator, holds in OPERATORS.items():
+                same(found(f"SELECT k FROM far WHERE d {operator} '{text}' ORDER BY k"), [(k,) for k in days if holds(numbers[k], limit)], f"{columnar}: {operator} {text}")
+                same(found(f"SELECT k FROM numbers WHERE d {operator} {limit} ORDER BY k"), [(k,) for k in days if holds(numbers[k], limit)], f"{columnar}: {operator} {limit}")
+        same(found("SELECT k FROM numbers ORDER BY d"), [(k,) for k in rising], "order of integers")
+        same(found("SELECT min(d), max(d) FROM numbers"), [(-800000, 3000000)], "ends of integers")
+        same(found("SELECT k FROM far ORDER BY d"), [(4,), (2,), (3,), (1,), (5,)], "integers are less than texts")
+        same(found("SELECT max(d) FROM far WHERE d < '9999-12-31'"), [("2024-01-01",)], "the greatest text")
+    array = tessera.open("years")
+    same((np.datetime64(array["d"].min()), np.datetime64(array["d"].max())), (np.datetime64(-800000, "D"), np.datetime64(3000000, "D")), "methods")
+
+
 def test_labels():
     """A label of durations is declared as such, whoever makes it: a Dataset, columns, SQL; and SQL, streams, methods and copies keep to that."""
     hours = [0, 6, 23, 30, 100]   # below and above one day
