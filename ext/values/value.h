@@ -102,6 +102,12 @@ static inline tsr_datatype tsx_datatype_shown(tsr_datatype datatype, bool uint64
   return datatype == TSR_UINT64 && uint64_signed ? TSR_INT64 : datatype;
 }
 
+/* Returns the datatype in which single values of a field are printed: as tsx_datatype_shown, but durations are integers
+ * of their unit, within a day and beyond. */
+static inline tsr_datatype tsx_datatype_printed(const tsr_field *field, bool uint64_signed) {
+  return field->duration ? TSR_INT64 : tsx_datatype_shown(field->datatype, uint64_signed);
+}
+
 /* Makes the text of a string builder the result, or the builder's error. Frees the builder. */
 void tsx_result_string(sqlite3_context *context, sqlite3_str *text);
 
