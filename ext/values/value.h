@@ -61,6 +61,11 @@ typedef struct tsx_column {
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column);
 
+/* Fails if a column would be shown as durations or as times of day, and the array's damaged metadata do not say which:
+ * the field or label `name` of this datatype. */
+int tsx_times_known(const tsr_schema *schema, tsr_datatype datatype, const char *name, const tsx_option_shows *shows,
+                    tsr_error *error);
+
 /* Returns true if a table shows the field as integers of its unit because it has durations. */
 bool tsx_shows_duration(const tsr_field *field, const tsx_option_shows *shows);
 

@@ -402,6 +402,40 @@ def test_forms():
     same(axis.sel(step=pd.Timedelta("3612s"), method="nearest", tolerance=pd.Timedelta("2s")).numpy("v").tolist(), [3610.0], "tolerance")
 
 
+def test_damaged_metadata():
+    """A damaged file of metadata may have said which columns are durations. It costs what only it could tell, and not the data."""
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE a USING tessera('damaged', kind=dense, k INT32 DIMENSION(0, 9, 10) LABEL step TIME_SEC DURATION, d TIME_SEC DURATION, v INT)")
+    db.execute("INSERT INTO a(k, d, v) VALUES(1, 90000, 7)")
+    db.execute("SELECT tessera_write_label('damaged', 'step', '[90001]', 1)").fetchall()
+    db.execute("SELECT tessera_set_metadata('damaged', 'note', 'a text')").fetchall()
+    db.close()
+    last = sorted(os.listdir("damaged/__meta"))[-1]
+    place = os.path.join("damaged", "__meta", last)
+    with open(place, "rb") as f:
+        sound = f.read()
+    for damage in (b"", sound[:-3], bytes(len(sound)), sound[:20] + b"x" + sound[21:]):
+        with open(place, "wb") as f:
+            f.write(damage)
+        os.utime(place, (1, 1))   # no writer is at work
+        db = connected()
+        fails(sqlite3.DatabaseError, f"column 'd' has durations or times of day, and damaged metadata do not say which (__meta/{last}", lambda: db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged')"))
+        for words, columns, expected in (("datetimes=duration", "d, v, step", (90000, 7, 90001)), ("datetimes=integer", "d, v, step", (90000, 7, 90001)), ("datetimes=iso", "v, d", (7, 90000)), ("columns='k,v', labels=no", "v", (7,))):
+            db.execute(f"CREATE VIRTUAL TABLE x USING tessera('damaged', {words})")
+            same(db.execute(f"SELECT {columns} FROM x").fetchall(), [expected], words)
+            db.execute("DROP TABLE x")
+        fails(sqlite3.DatabaseError, "column 'step'", lambda: db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged', columns='k,v')"))
+        fails(sqlite3.DatabaseError, "column 'd'", lambda: db.execute("SELECT tessera_stream('damaged')").fetchall())
+        db.execute("""SELECT tessera_stream('damaged', NULL, '{"columns":["v"]}'), tessera_stream('damaged', NULL, '{"datetimes":"duration"}')""").fetchall()
+        fails(sqlite3.DatabaseError, "column 'd'", lambda: db.execute("SELECT * FROM tessera_aggregate('damaged', 'd')").fetchall())
+        same(db.execute("SELECT max FROM tessera_aggregate('damaged', 'v')").fetchall(), [(7,)], "an aggregate of another column")
+        assert (last in str(db.execute("SELECT * FROM tessera_check('damaged')").fetchall())), "the check names the file"
+    os.remove(place)
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged')")
+    same(db.execute("SELECT d, v, step FROM x").fetchall(), [(90000, 7, 90001)], "without the file")
+
+
 def test_labels():
     """A label of durations is declared as such, whoever makes it: a Dataset, columns, SQL; and SQL, streams, methods and copies keep to that."""
     hours = [0, 6, 23, 30, 100]   # below and above one day
