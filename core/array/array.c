@@ -302,12 +302,20 @@ static int schema_path(const tsr_array *array, const char *name, tsr_buffer *pat
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 
-/* Sets which fields are durations. Only schemas with a TIME datatype cost a look at the metadata. */
-static int mark_durations(tsr_array *array, tsr_schema *schema, tsr_error *error) {
+/* Sets which fields are durations. Only schemas with a TIME datatype cost a look at the metadata. Damaged metadata must
+ * not cost the data: whoever shows a TIME field has to ask. */
+static int mark_durations(tsr_array *array, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
   tsr_metadata *metadata;
+  tsr_error why = {0};
   if (!layout_has_metadata(schema->version) || !tsr__durations_possible(schema)) return TSR_OK;
-  TSR_TRY(tsr__metadata_open(array->environment, array->store, tsr__array_key(array), NULL, TSR_TIME_BEGIN,
-                             TSR_TIME_NOW, &metadata, error));
+  const int rc = tsr__metadata_open(array->environment, array->store, tsr__array_key(array), NULL, TSR_TIME_BEGIN,
+                                    TSR_TIME_NOW, &metadata, &why);
+  if (rc == TSR_CORRUPT || rc == TSR_UNSUPPORTED || rc == TSR_AUTH)
+    return TSR_ARENA_COPY(arena, why.message, strlen(why.message), &schema->durations_unknown, error);
+  if (rc < 0) {
+    if (error) *error = why;
+    return rc;
+  }
   tsr__durations_mark(schema, metadata);
   tsr_metadata_close(metadata);
   return TSR_OK;
@@ -326,7 +334,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
   int rc = schema_path(array, name, &path, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = array_load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
-  if (rc >= 0) rc = mark_durations(array, &entry->schema, error);
+  if (rc >= 0) rc = mark_durations(array, &entry->arena, &entry->schema, error);
   if (rc >= 0) rc = tsr__map_put(&array->schemas.by_name, entry->schema.name, entry, error);
   tsr__buffer_release(&path);
   if (rc < 0) {

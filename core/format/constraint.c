@@ -365,12 +365,14 @@ static int make_labels(constraint_parser *p, uint32_t field, const tsr_value_tab
   return TSR_OK;
 }
 
+/* Durations are the integers that SQL shows. */
 static int add_field(constraint_parser *p, uint32_t field) {
-  const bool enumerated = p->schema->fields[field].enumeration != NULL;
+  const bool enumerated = p->schema->fields[field].enumeration != NULL, duration = p->schema->fields[field].duration;
   if (enumerated && !p->labels[field]) TSR_TRY(make_labels(p, field, &p->labels[field]));
   const int node = add_node(p, enumerated ? TSR_OP_TABLE : TSR_OP_FIELD, NULL, 0);
   if (node < 0) return node;
   p->nodes[node].field = field;
+  p->nodes[node].as_integer = p->nodes[node].nat_is_null = duration;
   p->nodes[node].table = p->labels[field];
   return node;
 }
@@ -456,7 +458,7 @@ static int convert_sides(constraint_parser *p, int *a, int *b) {
     if (*other < 0) return *other;
     if (!field) continue;
     const tsr_kind kind = tsr_datatype_kind(field->datatype);
-    if (is_time(field->datatype) && (text || (beside && beside->datatype == field->datatype))) {
+    if (is_time(field->datatype) && ((text && !field->duration) || (beside && beside->datatype == field->datatype))) {
       *other = text ? time_of_text(p, field, *other) : time_of_field(p, *other);
       if (*other >= 0) *column = time_of_field(p, *column);
       return *other < 0 ? *other : *column < 0 ? *column : TSR_OK;

@@ -406,6 +406,13 @@ static int find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint
   return TSR_OK;
 }
 
+/* Returns true if text that is given to a column of durations is a number of units, and not a time of day. */
+static bool is_units(const tsr_ingest_kept *c, const char *text, uint64_t size) {
+  bool digits = c->given->duration && size > (size > 0 && *text == '-');
+  for (uint64_t i = size > 0 && *text == '-'; i < size && digits; i++) digits = text[i] >= '0' && text[i] <= '9';
+  return digits;
+}
+
 /* Sets text in a column of integers: a label, an instant or digits. */
 static int set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
@@ -413,7 +420,7 @@ static int set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint6
   if (c->given->labels) {
     if (!ingest_has_text_labels(c)) return ingest_refuse(c, TSR_INGEST_TEXTS, error);
     TSR_TRY(find_label(g, c, bytes, size, &word, error));
-  } else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
+  } else if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !is_units(c, bytes, size)) {
     int64_t instant;
     if (tsr_datetime_parse(c->datatype, bytes, size, &instant, error) < 0)
       return tsr__wrap(error, "column '%s'", c->given->name);

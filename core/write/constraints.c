@@ -305,7 +305,7 @@ static void print_value(const tsr_constraint_set *set, const tsr_constraint_item
       print_real(field->datatype, value, out);
       return;
     }
-    tsr__value_print(field->datatype, value, text, sizeof text);
+    tsr__value_print(field->duration ? TSR_INT64 : field->datatype, value, text, sizeof text);
     (void)tsr__buffer_printf(out, NULL, "%s", text);
   }
 }
@@ -324,7 +324,10 @@ static void print_cell(tsr_constraint_set *set, const tsr_constraint_item *item,
     any = true;
   }
   for (uint32_t d = 0; d < set->schema->dimension_count; d++) {
-    (void)tsr__buffer_printf(out, NULL, "%s%s=", d ? ", " : any ? " at " : "at ",
+    (void)tsr__buffer_printf(out, NULL, "%s%s=",
+                             d     ? ", "
+                             : any ? " at "
+                                   : "at ",
                              tsr__shown_name(set->schema->fields[d].name).text);
     print_value(set, item, d, row, out);
   }

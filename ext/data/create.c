@@ -188,13 +188,13 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   if (all) call->options.dimension_count = (uint32_t)keys;
   return TSR_OK;
 }
-/* Gives the columns that show datetimes or times of a tessera_query table their type. `names` selects all columns of
+/* Gives the columns that show datetimes, times or large UINT64 of a tessera_query table their type. `names` selects all columns of
  * the table. */
-static void set_times(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_stmt *names, const tsx_query_times *shown,
+static void set_shown(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_stmt *names, const tsx_query_shown *shown,
                       int count) {
   for (int c = 0; c < count; c++) {
     const char *name = sqlite3_column_name(names, c);
-    for (uint32_t i = 0; i < call->source.count && name && shown[c].are; i++) {
+    for (uint32_t i = 0; i < call->source.count && name && shown[c].typed; i++) {
       const char *origin = sqlite3_column_origin_name(statement, (int)i);
       tsr_ingest_column *column = &call->columns[i];
       if (!origin || sqlite3_stricmp(origin, name) != 0) continue;
@@ -206,20 +206,20 @@ static void set_times(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_st
   }
 }
 
-/* If the rows come from a tessera_query table, its datetimes and times stay what they are. */
-static int select_times(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+/* If the rows come from a tessera_query table, its datetimes, times and UINT64 stay what they are. */
+static int select_shown(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   const char *schema, *name;
   sqlite3_stmt *names = NULL;
   if (!select_only_table(statement, &schema, &name)) return TSR_OK;
   const uint32_t room = (uint32_t)sqlite3_limit(call->connection->db, SQLITE_LIMIT_COLUMN, -1);
-  tsx_query_times *shown = sqlite3_malloc64((room + UINT64_C(1)) * sizeof *shown);
+  tsx_query_shown *shown = sqlite3_malloc64((room + UINT64_C(1)) * sizeof *shown);
   if (!shown) return tsx_out_of_memory(error);
-  int count = tsx_query_table_times(call->connection, schema, name, shown, room, error), code = count;
+  int count = tsx_query_table_shown(call->connection, schema, name, shown, room, error), code = count;
   if (count > 0) {
     char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
     const int answer = tsx_sql_prepare(call->connection->db, sql, &names);
     if (answer != SQLITE_OK) code = tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
-    else if (count == sqlite3_column_count(names)) set_times(call, statement, names, shown, count);
+    else if (count == sqlite3_column_count(names)) set_shown(call, statement, names, shown, count);
     sqlite3_finalize(names);
   }
   sqlite3_free(shown);
@@ -227,7 +227,7 @@ static int select_times(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_erro
 }
 #else
 static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
-static int select_times(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
+static int select_shown(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
 #endif
 
 static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_t i, tsr_error *error) {
@@ -243,7 +243,7 @@ static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_
 
 static int select_types(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   for (uint32_t i = 0; i < call->source.count; i++) TSX_TRY(select_column(call, statement, i, error));
-  return select_times(call, statement, error);
+  return select_shown(call, statement, error);
 }
 
 /* ---- UNION ------------------------------------------------------------------------------------------------------- */

@@ -575,6 +575,18 @@ static int stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_req
   return tsx_options_read(db, json, &stream_list_of_options, take_place, r, error);
 }
 
+/* Fails if the stream would have to know which of its columns are durations, and damaged metadata do not say. */
+static int stream_times_known(const tsx_stream_request *r, tsr_error *error) {
+  const uint32_t all = stream_field_count(r), count = r->options.fields ? r->options.field_count : all;
+  const tsx_option_shows shows = {.datetimes_integer = r->options.datetimes != TSR_ARROW_DATETIMES_TIMESTAMP};
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t number = r->options.fields ? r->fields[i] : i;
+    const tsr_field *field = number < all ? &r->schema->fields[number] : r->labels.list[number - all].field;
+    TSX_TRY(tsx_times_known(r->schema, field->datatype, field->name, &shows, error));
+  }
+  return TSR_OK;
+}
+
 /* Second pass, once the array is open and its schema known: reads the slice and all other options. Completes
  * r->options. */
 static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
@@ -604,7 +616,8 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->request.predicates = r->predicates;
   r->options.request = &r->request;
   r->options.labels = r->labels.list;
-  return tsx_options_read(r->db, json, &stream_list_of_options, take_option, r, error);
+  TSX_TRY(tsx_options_read(r->db, json, &stream_list_of_options, take_option, r, error));
+  return stream_times_known(r, error);
 }
 
 static void stream_request_release(tsx_stream_request *r) {

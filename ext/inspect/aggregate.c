@@ -258,6 +258,7 @@ static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   if (field->enumeration)
     TSX_TRY(tsr_array_enumeration(f->in.address.array->core, schema, field->enumeration, &enumeration, error));
+  TSX_TRY(tsx_times_known(schema, field->datatype, field->name, &shows, error));
   tsx_column_choose(field, enumeration, &shows, &s->column);
   TSX_TRY(tsr_reader_open(f->in.snapshot->core, &s->reader, error));
   bool *fields = sqlite3_malloc64(n * sizeof *fields);

@@ -127,7 +127,8 @@ static void append_literal(sqlite3_str *out, const tsr_field *field, const uint8
   memcpy(&bits, value, field->cell_size);
   if (field->datatype == TSR_UINT64 && bits > INT64_MAX)
     sqlite3_str_appendf(out, "'" TSX_UINT64_PRINTED "'", (unsigned long long)bits);
-  else if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) tsx_json_value(out, field->datatype, value, false);
+  else if (field->duration || (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME))
+    tsx_json_value(out, tsx_datatype_printed(field, false), value, false);
   else if (tsr_datetime_print(field->datatype, (int64_t)bits, time)) sqlite3_str_appendf(out, "'%s'", time);
   else sqlite3_str_appendf(out, "%lld", (long long)bits);
 }
@@ -173,7 +174,7 @@ static void result_slice(sqlite3_context *context, const table_partitions_state 
     if (sqlite3_str_length(out) > 1) sqlite3_str_appendchar(out, 1, ',');
     tsx_json_text(out, s->in.names[d], strlen(s->in.names[d]));
     sqlite3_str_appendchar(out, 1, ':');
-    append_json(out, field, tsx_datatype_shown(field->datatype, s->in.address.uint64_signed), &it);
+    append_json(out, field, tsx_datatype_printed(field, s->in.address.uint64_signed), &it);
   }
   if (json) sqlite3_str_appendchar(out, 1, '}');
   else if (sqlite3_str_length(out) == 0) sqlite3_str_appendall(out, "1");

@@ -108,6 +108,7 @@ static int sampler_column(sampler *s, const char *attribute, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (field->enumeration)
     TSX_TRY(tsr_array_enumeration(s->address.array->core, s->schema, field->enumeration, &enumeration, error));
+  TSX_TRY(tsx_times_known(s->schema, field->datatype, field->name, &shows, error));
   tsx_column_choose(field, enumeration, &shows, &s->column);
   s->column.field = number;
   s->is_number = !enumeration && field->values_per_cell == 1 &&

@@ -666,7 +666,7 @@ static void append_range(sqlite3_str *out, const picture *p, uint32_t d, bool re
     return;
   }
   const tsr_interval *box = &p->slice.box[d];
-  const tsr_datatype shown = tsx_datatype_shown(p->schema->fields[d].datatype, p->address.uint64_signed);
+  const tsr_datatype shown = tsx_datatype_printed(&p->schema->fields[d], p->address.uint64_signed);
   sqlite3_str_appendf(out, "%s ", p->names[d]);
   tsx_json_value(out, shown, reversed ? box->high : box->low, false);
   sqlite3_str_appendall(out, " to ");

@@ -939,7 +939,7 @@ static const tsx_column *item_shows(const tsx_query *query, const tsx_expr *tree
   return tree->kind == TSX_EXPR_NAME ? &query->table->columns[tree->column] : NULL;
 }
 
-int tsx_query_table_times(tsx_connection *connection, const char *schema, const char *name, tsx_query_times *columns,
+int tsx_query_table_shown(tsx_connection *connection, const char *schema, const char *name, tsx_query_shown *columns,
                           uint32_t room, tsr_error *error) {
   const tsx_registered *part = find_part(connection, name);
   const tsx_query_table *table = part ? NULL : find_connected(connection, schema, name);
@@ -955,8 +955,9 @@ int tsx_query_table_times(tsx_connection *connection, const char *schema, const 
     const tsx_column *shows = item_shows(&query, query.select.items[i].tree);
     const tsr_kind of = shows ? tsr_datatype_kind(shows->description->datatype) : TSR_KIND_BYTES;
     const bool one = shows && shows->form != TSX_LABEL && shows->description->values_per_cell == 1;
-    columns[i] = (tsx_query_times){.are = one && (of == TSR_KIND_DATETIME || of == TSR_KIND_TIME)};
-    if (!columns[i].are) continue;
+    const bool large = one && shows->form == TSX_UINT64 && shows->mixed;
+    columns[i] = (tsx_query_shown){.typed = large || (one && (of == TSR_KIND_DATETIME || of == TSR_KIND_TIME))};
+    if (!columns[i].typed) continue;
     columns[i].datatype = shows->description->datatype;
     columns[i].duration = shows->nat_is_null;
   }

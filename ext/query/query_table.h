@@ -13,15 +13,15 @@ int tsx_register_query(tsx_connection *connection); /* returns SQLite's code */
 int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
                          uint32_t room, tsr_error *error);
 
-typedef struct tsx_query_times { /* what a column of a tessera_query table shows */
-  bool are; /* datetimes or times: a key, a bare column, or min() or max() of one */
+typedef struct tsx_query_shown { /* what a column of a tessera_query table shows */
+  bool typed; /* datetimes, times, or UINT64 past the signed range: a key, a bare column, or min() or max() of one */
   tsr_datatype datatype;
   bool duration;
-} tsx_query_times;
+} tsx_query_shown;
 
-/* Finds which columns of a tessera_query table show datetimes or times. columns[room] gets what each of them shows.
+/* Finds which columns of a tessera_query table show values whose type SQL does not tell. columns[room] gets what each of them shows.
  * Returns how many there are, at most `room`; 0 if there is no such table. < 0 on error. */
-int tsx_query_table_times(tsx_connection *connection, const char *schema, const char *name, tsx_query_times *columns,
+int tsx_query_table_shown(tsx_connection *connection, const char *schema, const char *name, tsx_query_shown *columns,
                           uint32_t room, tsr_error *error);
 
 typedef struct tsx_query_words { /* what the CREATE of a tessera_query table says */

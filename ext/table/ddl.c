@@ -177,9 +177,9 @@ static void append_bounds(sqlite3_str *out, const tsr_field *f, const tsr_interv
     append_text(out, interval->high_text, interval->high_size);
     return;
   }
-  append_literal(out, f->datatype, 1, interval->low, tsr_datatype_size(f->datatype));
+  append_literal(out, tsx_datatype_printed(f, false), 1, interval->low, tsr_datatype_size(f->datatype));
   sqlite3_str_appendall(out, ", ");
-  append_literal(out, f->datatype, 1, interval->high, tsr_datatype_size(f->datatype));
+  append_literal(out, tsx_datatype_printed(f, false), 1, interval->high, tsr_datatype_size(f->datatype));
 }
 
 static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_t d) {
@@ -238,7 +238,7 @@ static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumerat
   if (e)
     append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[code],
                    e->offsets[code + 1] - e->offsets[code]);
-  else append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
+  else append_literal(out, tsx_datatype_printed(f, false), f->values_per_cell, f->fill, f->fill_size);
   if (f->nullable) sqlite3_str_appendall(out, " /* no INSERT uses it, as the column may be NULL */");
 }
 

@@ -301,6 +301,7 @@ static int make_other_column(tsx_table *table, const tsx_label_array *other, uin
                              const char *name, tsr_error *error) {
   const tsr_field *field = &other->schema->fields[value];
   const tsr_enumeration *enumeration = NULL;
+  TSX_TRY(tsx_times_known(other->schema, field->datatype, field->name, &table->options.shows, error));
   tsx_label_column *label = &table->labels[table->label_count];
   if (field->enumeration && !table->options.shows.enums_code)
     TSX_TRY(tsr_array_enumeration(other->array->core, other->schema, field->enumeration, &enumeration, error));
@@ -402,6 +403,7 @@ int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
     label->label = i;
     label->dimension = schema->labels[i].dimension;
     label->field = describe(&schema->labels[i]);
+    TSX_TRY(tsx_times_known(schema, label->field.datatype, label->field.name, &table->options.shows, error));
     TSX_TRY(make_label_column(table, label, schema->labels[i].name, NULL, error));
   }
   if (shown == TSX_LABELS_GROUP) TSX_TRY(make_group_columns(table, error));

@@ -286,6 +286,10 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   table->schema = table->declared.labels = schema;
   TSX_TRY(rename_columns(table, error));
   keep_chosen(table);
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    const tsx_column *column = &table->columns[i];
+    TSX_TRY(tsx_times_known(schema, column->description->datatype, column->name, &table->options.shows, error));
+  }
   if (!name_hidden(table)) return tsx_out_of_memory(error);
   TSX_TRY(tsx_label_columns_make(table, error));
   const int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3 - (int)table->label_count;

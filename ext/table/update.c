@@ -358,7 +358,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
     int c = tsx_row_column(u->row, d);
     sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
     if (columns[d].cell_size)
-      append_coordinate(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.shows.uint64_signed),
+      append_coordinate(text, tsx_datatype_printed(&schema->fields[d], u->table->options.shows.uint64_signed),
                         columns[d].values);
     else
       sqlite3_str_appendf(text, "'%.*s'", (int)tsr_utf8_cut(columns[d].values, columns[d].offsets[1], 60),

@@ -82,8 +82,7 @@ void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size) {
 static void append_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
                        bool uint64_signed) {
   if (dimension->values_per_cell != TSR_VARIABLE)
-    tsx_json_value(out, tsx_datatype_shown(dimension->datatype, uint64_signed), high ? interval->high : interval->low,
-                   false);
+    tsx_json_value(out, tsx_datatype_printed(dimension, uint64_signed), high ? interval->high : interval->low, false);
   else if (!high) tsx_json_text(out, interval->low_text, interval->low_size);
   else if (tsr_interval_is_open(interval)) sqlite3_str_appendall(out, "null");
   else tsx_json_text(out, interval->high_text, interval->high_size);

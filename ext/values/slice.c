@@ -141,6 +141,7 @@ static int check_domain(const tsr_field *field, tsr_datatype shown, const uint8_
                              slice_compare(field->datatype, value, field->high) <= 0))
     return TSR_OK;
   sqlite3_str *text = sqlite3_str_new(NULL);
+  if (field->duration) shown = TSR_INT64;
   tsx_json_value(text, shown, field->low, false);
   sqlite3_str_appendall(text, " to ");
   tsx_json_value(text, shown, field->high, false);

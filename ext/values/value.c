@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
 /* ---- How a field appears ----------------------------------------------------------------------------------------- */
@@ -26,6 +27,16 @@ static tsx_form number_form(tsr_datatype datatype) {
     default: return TSX_INT64;
     }
   }
+}
+
+int tsx_times_known(const tsr_schema *schema, tsr_datatype datatype, const char *name, const tsx_option_shows *shows,
+                    tsr_error *error) {
+  if (!schema->durations_unknown || tsr_datatype_kind(datatype) != TSR_KIND_TIME) return TSR_OK;
+  if (shows->datetimes_integer || shows->times != TSX_TIMES_DECLARED) return TSR_OK;
+  return tsx_fail(error, TSR_CORRUPT,
+                  "column '%.100s' has durations or times of day, and damaged metadata do not say which (%.200s): give "
+                  "the option datetimes, choose other columns, or remove that file, whose metadata are then lost",
+                  name, schema->durations_unknown);
 }
 
 bool tsx_shows_duration(const tsr_field *field, const tsx_option_shows *shows) {

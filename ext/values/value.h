@@ -61,6 +61,11 @@ typedef struct tsx_column {
 void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column);
 
+/* Fails if a column would be shown as durations or as times of day, and the array's damaged metadata do not say which:
+ * the field or label `name` of this datatype. */
+int tsx_times_known(const tsr_schema *schema, tsr_datatype datatype, const char *name, const tsx_option_shows *shows,
+                    tsr_error *error);
+
 /* Returns true if a table shows the field as integers of its unit because it has durations. */
 bool tsx_shows_duration(const tsr_field *field, const tsx_option_shows *shows);
 
@@ -100,6 +105,12 @@ void tsx_result_unsigned(sqlite3_context *context, uint64_t value);
  * UINT64, which has the same bits; else `datatype`. */
 static inline tsr_datatype tsx_datatype_shown(tsr_datatype datatype, bool uint64_signed) {
   return datatype == TSR_UINT64 && uint64_signed ? TSR_INT64 : datatype;
+}
+
+/* Returns the datatype in which single values of a field are printed: as tsx_datatype_shown, but durations are integers
+ * of their unit, within a day and beyond. */
+static inline tsr_datatype tsx_datatype_printed(const tsr_field *field, bool uint64_signed) {
+  return field->duration ? TSR_INT64 : tsx_datatype_shown(field->datatype, uint64_signed);
 }
 
 /* Makes the text of a string builder the result, or the builder's error. Frees the builder. */

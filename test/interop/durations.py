@@ -315,6 +315,114 @@ def test_unions_within():
     same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")
 
 
+def test_far_instants():
+    """Years outside 0000 to 9999 are integers: comparisons with text are right, order and ends with datetimes=integer, and types.md says what SQL makes of the others."""
+    days = {1: "2024-01-01", 2: 3000000, 3: "1960-01-01", 4: -800000, 5: "9999-12-31"}
+    numbers = {k: d if isinstance(d, int) else int(np.datetime64(d).astype("i8")) for k, d in days.items()}
+    rising = sorted(days, key=numbers.get)
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE far USING tessera('years', k INT32 DIMENSION, d DATE)")
+    db.executemany("INSERT INTO far VALUES(?, ?)", days.items())
+    db.execute("CREATE VIRTUAL TABLE numbers USING tessera('years', datetimes=integer)")
+    for columnar in ("never", "auto"):
+        def found(text):
+            return tessera.sql(text, connection=db, columnar=columnar).fetchall()
+        for text in ("2024-06-01", "1970-01-01", "0000-01-01", "9999-12-31", "2024"):
+            limit = int(np.datetime64(text).astype("M8[D]").astype("i8"))
+            for operator, holds in OPERATORS.items():
+                same(found(f"SELECT k FROM far WHERE d {operator} '{text}' ORDER BY k"), [(k,) for k in days if holds(numbers[k], limit)], f"{columnar}: {operator} {text}")
+                same(found(f"SELECT k FROM numbers WHERE d {operator} {limit} ORDER BY k"), [(k,) for k in days if holds(numbers[k], limit)], f"{columnar}: {operator} {limit}")
+        same(found("SELECT k FROM numbers ORDER BY d"), [(k,) for k in rising], "order of integers")
+        same(found("SELECT min(d), max(d) FROM numbers"), [(-800000, 3000000)], "ends of integers")
+        same(found("SELECT k FROM far ORDER BY d"), [(4,), (2,), (3,), (1,), (5,)], "integers are less than texts")
+        same(found("SELECT max(d) FROM far WHERE d < '9999-12-31'"), [("2024-01-01",)], "the greatest text")
+    array = tessera.open("years")
+    same((np.datetime64(array["d"].min()), np.datetime64(array["d"].max())), (np.datetime64(-800000, "D"), np.datetime64(3000000, "D")), "methods")
+
+
+def test_forms():
+    """What SQL shows as integers of units are integers in conditions, in text files, in domains and in statements, too."""
+    db = connected()
+    with open("waits.csv", "w", encoding="utf-8") as f:
+        f.write("k,wait,clock\n1,90000,05:00\n2,05:00:00,05:01\n3,-7,\n4,,06:00\n")
+    db.execute("""SELECT tessera_create_csv('csv', 'waits.csv', '{"dimensions":["k"],"types":{"wait":"TIME_SEC DURATION","clock":"TIME_MIN"}}')""").fetchall()
+    db.execute("CREATE TABLE texts(k INTEGER, wait TEXT)")
+    db.executemany("INSERT INTO texts VALUES(?, ?)", [(1, "90000"), (2, "05:00:00"), (3, "-7"), (4, None)])
+    db.execute("""SELECT tessera_create_as('texts', 'SELECT * FROM texts', '{"dimensions":["k"],"types":{"wait":"TIME_SEC DURATION"}}')""").fetchall()
+    for path in ("csv", "texts"):
+        same(tessera.sql(f"SELECT wait FROM './{path}' ORDER BY k").fetchall(), [(90000,), (18000,), (-7,), (None,)], path)
+    for text in ("1e3", "12.5", "-", "5 "):
+        fails(tessera.Error, "wait", lambda: tessera.sql("SELECT tessera_create_as('no', ?, ?)", (f"SELECT 1 AS k, '{text}' AS wait", '{"types":{"wait":"TIME_SEC DURATION"}}')).fetchall())
+    for number, (check, given) in enumerate((("d >= 3600", [3600, 90000, 3599, -5, None]), ("d BETWEEN 0 AND 100000", [0, 100000, 100001, -1, None]), ("d IN (60, 90000)", [60, 90000, 61]), ("d % 60 = 0", [120, 121, -60]),
+                                             ("d <> 5", [5, 6, None]), ("d < e", [1, 100, 99]), ("d IS NOT NULL", [1, None]), ("coalesce(d, 0) + 5 > 10", [5, 6, None]))):
+        db.execute(f"CREATE VIRTUAL TABLE checked{number} USING tessera(k INT32 DIMENSION, d TIME_SEC DURATION, e TIME_SEC DURATION, CHECK({check}))")
+        db.execute(f"CREATE TABLE ordinary{number}(k INTEGER, d INTEGER, e INTEGER, CHECK({check}))")
+        for value in given:
+            told = []
+            for table in ("checked", "ordinary"):
+                try:
+                    db.execute(f"INSERT INTO {table}{number} VALUES(1, ?, 100)", (value,))
+                    told.append("")
+                except sqlite3.IntegrityError as e:
+                    told.append(str(e))
+            same(bool(told[0]), bool(told[1]), f"CHECK({check}) of {value}")
+            assert not told[0] or f"d is {'NULL' if value is None else value}" in told[0], told[0]
+    fails(sqlite3.OperationalError, "compares a number with a text", lambda: db.execute("CREATE VIRTUAL TABLE no USING tessera(k INT32 DIMENSION, d TIME_SEC DURATION CHECK(d > '01:00:00'))"))
+    db.execute("CREATE VIRTUAL TABLE axis USING tessera('axis', kind=dense, step TIME_SEC DIMENSION(0, 200000, 1000) DURATION CURRENT(0, 199999), v REAL NOT NULL, w TIME_SEC DURATION NOT NULL DEFAULT 3600)")
+    db.executemany("INSERT INTO axis(step, v) VALUES(?, ?)", [(step, step) for step in range(3600, 3611)])
+    db.execute("CREATE VIRTUAL TABLE points USING tessera('points', step TIME_SEC DIMENSION DURATION, v REAL, on_conflict=abort)")
+    db.executemany("INSERT INTO points VALUES(?, ?)", [(3600 * hour, hour) for hour in range(40)])
+    same(db.execute("SELECT domain, current_domain FROM tessera_schema('axis') WHERE name = 'step'").fetchone(), ("[0,200000]", "[0,199999]"), "domains")
+    same([tessera.open(path).bounds["step"] for path in ("axis", "points")], [(3600, 3610), (0, 140400)], "bounds")
+    statement = db.execute("SELECT tessera_ddl('axis')").fetchone()[0]
+    assert "DIMENSION(0, 200000, 1000) CURRENT(0, 199999)" in statement and "DEFAULT 3600" in statement, statement
+    fails(sqlite3.IntegrityError, "step=3600", lambda: db.execute("INSERT INTO points VALUES(3600, 1)"))
+    parts = db.execute("SELECT slice, condition FROM tessera_partitions('points', 4)").fetchall()
+    counts = [db.execute(f"SELECT count(*) FROM points WHERE {condition}").fetchone()[0] for _, condition in parts]
+    same((sum(counts), ":" in "".join(condition for _, condition in parts), len(parts) > 1), (40, False, True), f"partitions: {parts}")
+    axis = tessera.open("axis")
+    millisecond = pd.Timedelta("1ms")
+    for method, given, found in (("nearest", pd.Timedelta("1h") + 400 * millisecond, 3600.0), ("nearest", pd.Timedelta("1h") + 600 * millisecond, 3601.0), ("pad", pd.Timedelta("1h") + 900 * millisecond, 3600.0),
+                                 ("backfill", pd.Timedelta("1h") + millisecond, 3601.0), ("nearest", pd.Timedelta("2D"), 3610.0), ("nearest", 3605, 3605.0), ("pad", np.timedelta64(61, "m"), 3610.0)):
+        same(axis.sel(step=given, method=method).numpy("v").tolist(), [found], f"{method} {given}")
+    fails(KeyError, "no coordinate", lambda: axis.sel(step=pd.Timedelta("2D"), method="nearest", tolerance=pd.Timedelta("1h")))
+    same(axis.sel(step=pd.Timedelta("3612s"), method="nearest", tolerance=pd.Timedelta("2s")).numpy("v").tolist(), [3610.0], "tolerance")
+
+
+def test_damaged_metadata():
+    """A damaged file of metadata may have said which columns are durations. It costs what only it could tell, and not the data."""
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE a USING tessera('damaged', kind=dense, k INT32 DIMENSION(0, 9, 10) LABEL step TIME_SEC DURATION, d TIME_SEC DURATION, v INT)")
+    db.execute("INSERT INTO a(k, d, v) VALUES(1, 90000, 7)")
+    db.execute("SELECT tessera_write_label('damaged', 'step', '[90001]', 1)").fetchall()
+    db.execute("SELECT tessera_set_metadata('damaged', 'note', 'a text')").fetchall()
+    db.close()
+    last = sorted(os.listdir("damaged/__meta"))[-1]
+    place = os.path.join("damaged", "__meta", last)
+    with open(place, "rb") as f:
+        sound = f.read()
+    for damage in (b"", sound[:-3], bytes(len(sound)), sound[:20] + b"x" + sound[21:]):
+        with open(place, "wb") as f:
+            f.write(damage)
+        os.utime(place, (1, 1))   # no writer is at work
+        db = connected()
+        fails(sqlite3.DatabaseError, f"column 'd' has durations or times of day, and damaged metadata do not say which (__meta/{last}", lambda: db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged')"))
+        for words, columns, expected in (("datetimes=duration", "d, v, step", (90000, 7, 90001)), ("datetimes=integer", "d, v, step", (90000, 7, 90001)), ("datetimes=iso", "v, d", (7, 90000)), ("columns='k,v', labels=no", "v", (7,))):
+            db.execute(f"CREATE VIRTUAL TABLE x USING tessera('damaged', {words})")
+            same(db.execute(f"SELECT {columns} FROM x").fetchall(), [expected], words)
+            db.execute("DROP TABLE x")
+        fails(sqlite3.DatabaseError, "column 'step'", lambda: db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged', columns='k,v')"))
+        fails(sqlite3.DatabaseError, "column 'd'", lambda: db.execute("SELECT tessera_stream('damaged')").fetchall())
+        db.execute("""SELECT tessera_stream('damaged', NULL, '{"columns":["v"]}'), tessera_stream('damaged', NULL, '{"datetimes":"duration"}')""").fetchall()
+        fails(sqlite3.DatabaseError, "column 'd'", lambda: db.execute("SELECT * FROM tessera_aggregate('damaged', 'd')").fetchall())
+        same(db.execute("SELECT max FROM tessera_aggregate('damaged', 'v')").fetchall(), [(7,)], "an aggregate of another column")
+        assert (last in str(db.execute("SELECT * FROM tessera_check('damaged')").fetchall())), "the check names the file"
+    os.remove(place)
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged')")
+    same(db.execute("SELECT d, v, step FROM x").fetchall(), [(90000, 7, 90001)], "without the file")
+
+
 def test_labels():
     """A label of durations is declared as such, whoever makes it: a Dataset, columns, SQL; and SQL, streams, methods and copies keep to that."""
     hours = [0, 6, 23, 30, 100]   # below and above one day

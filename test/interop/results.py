@@ -137,6 +137,46 @@ def test_cards():
         assert "attribute" in repr(made) and made._repr_html_()
 
 
+def test_large_integers():
+    """UINT64 past the signed range: rows, columns, streams and methods have the same numbers, and none is rounded."""
+    values = [0, 2**63 - 1, 2**63, 2**64 - 1]
+    shown = [v if v < 2**63 else f"{v:020}" for v in values]
+    db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    tessera.load(db)
+    frame = pd.DataFrame({"k": range(4), "g": list("aabb"), "u": np.array(values, "u8")})
+    for path in ("large", "db:large"):
+        array = tessera.create(path, frame, connection=db if path[0] == "d" else None, dimensions=["k"])
+        table = "'./large'" if path == "large" else "large"
+        for columnar in ("auto", "never") if path != "large" else ("auto",):
+            def found(text):
+                return tessera.sql(text.replace("FROM t", f"FROM {table}"), connection=db, columnar=columnar)
+            for text, expected in (("SELECT u FROM t ORDER BY u", values), ("SELECT u FROM t ORDER BY u DESC", values[::-1]), ("SELECT DISTINCT u FROM t ORDER BY u", values),
+                                   ("SELECT u FROM t GROUP BY u ORDER BY u", values), ("SELECT u FROM t WHERE u >= '9223372036854775808' ORDER BY u", values[2:]),
+                                   ("SELECT u FROM t WHERE u > 9223372036854775806 ORDER BY u", values[1:]), ("SELECT u FROM t WHERE u IN (0, '18446744073709551615') ORDER BY u", [0, 2**64 - 1])):
+                same([v for v, in found(text).fetchall()], [shown[values.index(v)] for v in expected], f"{columnar}: {text}")
+                same((str(found(text).df()["u"].dtype), found(text).df()["u"].tolist()), ("uint64", expected), f"{columnar}: {text}")
+            same(found("SELECT g, min(u), max(u) FROM t GROUP BY g ORDER BY g").fetchall(), [("a", *shown[:2]), ("b", *shown[2:])], f"{columnar}: groups")
+            same(found("SELECT min(u), max(u), count(DISTINCT u) FROM t").fetchall(), [(0, shown[3], 4)], f"{columnar}: ends")
+        ends = tessera.sql(f"SELECT g, min(u) AS low, max(u) AS high FROM {table} GROUP BY g ORDER BY g", connection=db).df()
+        same((ends["low"].tolist(), ends["high"].tolist(), str(ends["high"].dtype)), (values[::2], values[1::2], "uint64"), "groups over columns")
+        same((array["u"].min(), array["u"].max(), array["u"].sum(), array["u"].count()), (0, 2**64 - 1, sum(values), 4), "methods")
+        same(array.max("u", by="g").df()["u"].tolist(), values[1::2], "a method by group")
+        same((array.where("u", ">=", 2**63)["u"].sum(), array.where("u", "<", 2**63)["u"].sum(), array.where("k", ">", 9)["u"].max()), (sum(values[2:]), 2**63 - 1, None), "parts")
+        same((array.df()["u"].tolist(), pa.table(array)["u"].to_pylist()), (values, values), "Arrow")
+    moment = db.execute("SELECT last_write FROM tessera_array('db:large')").fetchone()[0]
+    db.execute("UPDATE large SET u = '18446744073709551614' WHERE k < 3")
+    changed = tessera.changes(db, "large", moment).df().sort_values("k")
+    same((changed["old_u"].tolist(), changed["new_u"].tolist()), (values[:3], [2**64 - 2] * 3), "changes")
+    db.execute("CREATE VIRTUAL TABLE bits USING tessera(k INT32 DIMENSION, u UINT64, uint64=signed)")
+    db.execute("INSERT INTO bits VALUES(1, 1), (2, -1)")
+    moment = db.execute("SELECT last_write FROM tessera_array('db:bits')").fetchone()[0]
+    db.execute("UPDATE bits SET u = -2")
+    same(tessera.changes(db, "bits", moment).df().sort_values("k")["old_u"].tolist(), [1, -1], "changes of a table with uint64=signed")
+    keys = tessera.create("large-keys", pd.DataFrame({"u": np.array([1, 2**63 - 1, 2**63, 2**64 - 2], "u8"), "v": range(4)}), dimensions=["u"], kind="sparse")
+    same(keys.bounds, {"u": (1, 2**64 - 2)}, "bounds")
+    same([keys.sel(u=part).df()["v"].tolist() for part in (2**63, (2**63, None), [2**64 - 2, 1])], [[2], [2, 3], [0, 3]], "coordinates")
+
+
 def test_sources():
     a, towns = cube(), pd.DataFrame({"y": [10.0, 20.0], "town": ["A", "B"]})
     part = a.sel(t=1).select("y", "n")

@@ -713,7 +713,11 @@ class Array(Stream):
     @property
     def bounds(self) -> dict[str, tuple]:
         """The lowest and highest coordinate of each dimension that has been written; empty if nothing has been."""
-        return {name: tuple(ends) for name, ends in json.loads(self._about("non_empty_domain", "tessera_array")[0][0] or "{}").items()}
+        found = {name: tuple(ends) for name, ends in json.loads(self._about("non_empty_domain", "tessera_array")[0][0] or "{}").items()}
+        if any(isinstance(end, str) and end.isdecimal() for ends in found.values() for end in ends):
+            large = {name for name, in self._about("name", "tessera_schema", "role = 'dimension' AND datatype = 'UINT64'")}
+            found = {name: tuple(map(int, ends)) if name in large else ends for name, ends in found.items()}   # the digits of those past INTEGER
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -1292,7 +1296,17 @@ class Array(Stream):
             kind = ""
         if kind.startswith(("DATETIME_", "TIME_")):
             return self._aggregate_times(function, attribute, kind, by)
-        return self._aggregate_plain(function, attribute, by)
+        found = self._aggregate_plain(function, attribute, by)
+        if kind == "UINT64" and by is None and function in ("min", "max", "sum"):
+            return self._sum_exactly(attribute) if isinstance(found, float) else int(found) if isinstance(found, str) else found
+        return found
+
+    def _sum_exactly(self, name):
+        """Returns the sum of a UINT64 attribute past the integers of SQL, which sums such values as real numbers."""
+        half, column = 10 ** 10, sql.name(name)   # a text has 20 digits
+        high, low = self._calculate(*(f"sum(CASE typeof({column}) WHEN 'text' THEN CAST(substr({column}, {place}, 10) AS INTEGER) ELSE {column} {rest} END)"
+                                      for place, rest in ((1, f"/ {half}"), (11, f"% {half}"))))
+        return high * half + low
 
     def _aggregate_times(self, function, name, kind, by):
         """The same for datetimes and times, of which SQL shows texts: computed with the numbers that the array has."""
@@ -1505,8 +1519,8 @@ def rows(connection: Any, select: str, **options: Any) -> Stream:
 
 
 def _types_of_changes(connection, words, name):
-    """The datatypes of columns of tessera_changes that show datetimes and times, of which rows have texts and integers."""
-    path, shown = f"db:{sql.name(*words)}", {column for column, in sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (sql.parts(name)[0],))}
+    """The datatypes of columns of tessera_changes that show datetimes, times and large UINT64, of which rows have texts and integers."""
+    path, shown = f"db:{sql.name(*words)}", dict(sql.rows(connection, "SELECT name, type FROM pragma_table_xinfo(?)", (sql.parts(name)[0],)))
     try:
         marked = {key[len(_DURATION):] for key, in sql.rows(connection, "SELECT key FROM tessera_metadata(?) WHERE key GLOB '__tessera_duration.*'", (path,))}
         fields = sql.rows(connection, "SELECT name, role, datatype FROM tessera_schema(?) WHERE cell_val_num = 1 AND enumeration IS NULL", (path,))
@@ -1516,9 +1530,10 @@ def _types_of_changes(connection, words, name):
         return {}   # the table has rows that are not committed: the values decide
     found = {}
     for field, role, kind in fields:
-        if kind.startswith(("DATETIME_", "TIME_")):
+        if kind.startswith(("DATETIME_", "TIME_")) or kind == "UINT64":
             of = f"{kind} DURATION" if field in marked else kind
-            found.update({column: of for column in ((f"old_{field}", f"new_{field}") if role == "attribute" else (field,)) if column in shown})
+            names = (f"old_{field}", f"new_{field}") if role == "attribute" else (field,)
+            found.update({column: of for column in names if column in shown and (kind != "UINT64" or not shown[column])})   # it has a type with uint64=signed
     return found
 
 
