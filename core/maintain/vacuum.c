@@ -339,12 +339,12 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
   return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
 }
 
-/* Removes the fragment directories of a directory that are old, not committed and not named by a marker. */
-static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
-                         tsr_error *error) {
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
-    const char *name = entries->entries[i].name;
+/* Appends to `found` the paths of the fragment directories of a directory that are old, not committed and not named by a
+ * marker. */
+static int find_debris(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
+                       tsr_buffer *found, tsr_error *error) {
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const char *name = entries->entries[i].name, *copy;
     tsr_name parsed;
     bool named = tsr__name_parse(name, strlen(name), &parsed);
     if (entries->entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
@@ -353,10 +353,26 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
       continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
-    rc = tsr__store_remove_tree(v->store, p.text, error);
-    v->removed += rc >= 0;
+    TSR_TRY(TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &copy, error));
+    TSR_TRY(tsr__buffer_append(found, &copy, sizeof copy, error));
   }
-  return rc;
+  return TSR_OK;
+}
+
+/* Removes debris. The array is listed after its markers were looked at: a prepared commit whose marker was gone by then
+ * is in the listing, if it was published. */
+static int remove_debris(tsr_vacuum *v, const tsr_buffer *found, tsr_error *error) {
+  const char *const *paths = (const char *const *)(const void *)found->data;
+  if (found->size == 0) return TSR_OK;
+  v->listed = false;
+  TSR_TRY(tsr__vacuum_list_array(v, error));
+  for (uint64_t i = 0; i < found->size / sizeof *paths; i++) {
+    const char *slash = strrchr(paths[i], '/');
+    if (tsr__map_get(&v->array->log.listing->names, slash ? slash + 1 : paths[i])) continue;
+    TSR_TRY(tsr__store_remove_tree(v->store, paths[i], error));
+    v->removed++;
+  }
+  return TSR_OK;
 }
 
 /* Returns true if a file is staged: ".NAME..." would have become a commit, a vacuum file or a consolidated file;
@@ -438,13 +454,15 @@ static void release_lists(tsr_listing *lists) {
 
 static int vacuum_debris(tsr_vacuum *v, tsr_error *error) {
   tsr_listing lists[3];
-  tsr_buffer markers = {.memory = v->store->memory};
+  tsr_buffer markers = {.memory = v->store->memory}, found = {.memory = v->store->memory};
   TSR_TRY(list_for_vacuum(v, lists, 3, error));
   int rc = read_markers(v, &lists[0], &markers, error);
-  if (rc >= 0) rc = remove_debris(v, TSR_DIR_FRAGMENTS, &lists[2], &markers, error);
-  if (rc >= 0) rc = remove_debris(v, "", &lists[1], &markers, error);
+  if (rc >= 0) rc = find_debris(v, TSR_DIR_FRAGMENTS, &lists[2], &markers, &found, error);
+  if (rc >= 0) rc = find_debris(v, "", &lists[1], &markers, &found, error);
+  if (rc >= 0) rc = remove_debris(v, &found, error);
   if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &lists[0], &markers, error);
   if (rc >= 0) rc = remove_staged(v, "", &lists[1], &markers, error);
+  tsr__buffer_release(&found);
   tsr__buffer_release(&markers);
   release_lists(lists);
   return rc;

@@ -12,6 +12,10 @@
 #include "log/log.h"
 #include "write/writer.h"
 #include "maintain/maintain.h"
+#include "define/define.h"
+#include "format/generic_tile.h"
+#include "format/layout.h"
+#include "format/schema.h"
 #include "small_array.h"
 
 /* ---- Fragments that may still be committed --------------------------------------------------- */
@@ -124,6 +128,21 @@ static void merge_and_vacuum(void) {
   ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
   tsr_array_close(array);
 }
+
+static bool other_in_steps; /* the store of the other process renames in steps */
+static void merge_some_and_vacuum(uint64_t as_of) {
+  const tsr_consolidate_options options = {.as_of = as_of};
+  uint64_t count;
+  tsr_error one;
+  tsr_array *array = open_small();
+  array->store->renames_in_steps = other_in_steps;
+  const int code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &count, &one);
+  if (code != TSR_ABORT) ok(code);
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error));
+  tsr_array_close(array);
+}
+static void merge_two_and_vacuum(void) { merge_some_and_vacuum(20); }
+static void merge_all_and_vacuum(void) { merge_some_and_vacuum(0); }
 
 /* Another process merges two fragments, which only an older .con commits, while a new .con is written. Until a vacuum,
  * reads of earlier times still see them. */
@@ -633,7 +652,7 @@ static struct {
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  bool stopped, may_go_on;
+  bool stopped, may_go_on, in_steps;
   char staged[200]; /* its staged commit */
   int code;
 } rival = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -641,7 +660,8 @@ static tsr_store_methods stopping;
 
 static int stopping_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
   uint64_t stem;
-  if (tsr__name_suffix(to, ".con", &stem) || tsr__name_suffix(to, ".wrt", &stem)) {
+  if (tsr__name_suffix(to, ".con", &stem) || tsr__name_suffix(to, ".wrt", &stem) ||
+      tsr__name_suffix(to, ".ok", &stem)) {
     pthread_mutex_lock(&rival.mutex);
     snprintf(rival.staged, sizeof rival.staged, "%s", from);
     rival.stopped = true;
@@ -665,6 +685,7 @@ static void *merge_beside(void *unused) {
     stopping = *plain;
     stopping.rename_exclusive = stopping_rename;
     array->store->methods = &stopping;
+    array->store->renames_in_steps = rival.in_steps;
     rival.code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &merged, &one);
     tsr_array_close(array);
   }
@@ -689,16 +710,84 @@ static void let_rival_end(void) {
   pthread_join(rival.thread, NULL);
 }
 
-/* The rival commits before any one of the steps of a merge of the same fragments: one of the two commits, never both. */
-static void merge_twice(bool dense, bool duplicates) {
+/* A third process merges the same fragments. Then the rival goes on. */
+static int third;
+static void merge_and_let_rival_end(void) {
+  uint64_t merged = 0;
+  tsr_error one;
+  tsr_array *array = open_small();
+  array->store->renames_in_steps = rival.in_steps;
+  third = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &merged, &one);
+  if (third != TSR_ABORT) ok(third);
+  if (third == TSR_OK && merged == 0) third = TSR_ABORT;
+  tsr_array_close(array);
+  let_rival_end();
+}
+
+typedef struct kind { /* of the arrays of a test */
+  uint32_t version;
+  bool dense, duplicates, in_steps;
+} kind;
+static const kind kinds[] = {{22, false, true, false}, {22, false, false, false}, {22, true, false, false},
+                             {22, true, false, true},  {22, false, true, true},   {12, true, false, false},
+                             {12, false, true, true},  {11, true, false, false},  {7, false, false, false},
+                             {11, true, false, true}};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* Makes an array of a version below 12, which the library writes to and does not create: its commits are beside its
+ * fragments. */
+static tsr_array *make_old(const kind *k) {
+  static tsr_field fields[2];
+  fields[0] = int32_dimension("x", 0, 99, 10);
+  fields[1] = (tsr_field){.name = "a", .datatype = TSR_INT32, .values_per_cell = 1};
+  const tsr_schema schema = {.version = k->version,
+                             .dense = k->dense,
+                             .capacity = 10,
+                             .dimension_count = 1,
+                             .attribute_count = 1,
+                             .fields = fields};
+  tsr_buffer content = {.memory = &environment->memory}, tile = {.memory = &environment->memory};
+  tsr_schema complete;
+  tsr_arena arena;
+  tsr_store *store;
+  const bool folder = layout_has_schema_folder(k->version);
+  tsr__arena_init(&arena, &environment->memory);
+  new_path();
+  ok(tsr__store_directory_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_make_directory(store, "", &error));
+  if (folder) ok(tsr__store_make_directory(store, "__schema", &error));
+  ok(tsr__store_make_directory(store, "__meta", &error));
+  ok(tsr__schema_complete(&schema, &arena, &complete, &error));
+  ok(tsr__schema_encode(&complete, &content, &error));
+  ok(tsr__generic_tile_encode(content.data, content.size, k->version, NULL, &tile, &error));
+  ok(tsr__store_put_new(store, folder ? "__schema/__1_1_00000000000000000000000000000001" : "__array_schema.tdb",
+                        tile.data, tile.size, false, &error));
+  tsr__buffer_release(&content);
+  tsr__buffer_release(&tile);
+  tsr__arena_release(&arena);
+  tsr__store_close(store);
+  return open_small();
+}
+
+static tsr_array *make_kind(const kind *k) {
+  tsr_array *array = k->version < 12 ? make_old(k) : make_small(k->version, k->dense, k->duplicates);
+  array->store->renames_in_steps = k->in_steps;
+  return array;
+}
+
+/* The rival commits before any one of the steps of a merge of the same fragments, and perhaps a third merge runs before
+ * that: one of them commits, never two. */
+static void merge_at_once(const kind *k, void (*act)(void)) {
   bool done = false;
   for (unsigned at = 0; !done; at++) {
     uint64_t merged = 0;
-    tsr_array *array = make_small(22, dense, duplicates);
+    third = TSR_ABORT;
+    rival.in_steps = k->in_steps;
+    tsr_array *array = make_kind(k);
     write_small(array, 10, 0, 1, NULL);
-    write_small(array, 20, duplicates ? 3 : 0, 3, NULL);
+    write_small(array, 20, k->duplicates ? 3 : 0, 3, NULL);
     start_rival();
-    watch(array, "__", let_rival_end);
+    watch(array, "__", act);
     passed = at;
     const int code = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &merged, &error);
     done = others != NULL;
@@ -706,10 +795,10 @@ static void merge_twice(bool dense, bool duplicates) {
     others = NULL;
     unwatch(array);
     if (code != TSR_ABORT) ok(code);
-    if ((code == TSR_OK && merged > 0) + (rival.code == TSR_OK) != 1)
-      fail_msg("%u: %d, %d: %s", at, code, rival.code, error.message);
+    if ((code == TSR_OK && merged > 0) + (rival.code == TSR_OK) + (third == TSR_OK) != 1)
+      fail_msg("%u %d: %u: %d, %d, %d: %s", k->version, k->in_steps, at, code, rival.code, third, error.message);
     assert_string_equal(cells_of(array, TSR_TIME_NOW),
-                        duplicates ? "0=1000 1=1001 3=2003 " : "0=2000 1=2001 2=2002 3=2003 ");
+                        k->duplicates ? "0=1000 1=1001 3=2003 " : "0=2000 1=2001 2=2002 3=2003 ");
     tsr_array_close(array);
     no_faults();
     remove_tree(path);
@@ -718,9 +807,114 @@ static void merge_twice(bool dense, bool duplicates) {
   passed = 0;
 }
 static void test_one_of_two_merges_commits(void **state) {
-  merge_twice(false, true);
-  merge_twice(false, false);
-  merge_twice(true, false);
+  for (unsigned k = 0; k < KINDS; k++) merge_at_once(&kinds[k], let_rival_end);
+}
+static void test_one_of_three_merges_commits(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) merge_at_once(&kinds[k], merge_and_let_rival_end);
+}
+
+/* ---- Steps beside others ----------------------------------------------------------------------------------------- */
+
+static tsr_writer *waiting; /* a prepared commit of another process */
+static void publish_waiting(void) {
+  ok(tsr_writer_publish(waiting, &error));
+  tsr_writer_close(waiting);
+  waiting = NULL;
+}
+
+/* Makes an array with three commits, of which the middle one is prepared and two days old. `expected`: its cells. */
+static tsr_array *make_prepared(const kind *k, bool prepared, char expected[4096]) {
+  char middle[128], place[200];
+  tsr_array *array = make_kind(k);
+  write_small(array, 10, 0, k->duplicates ? 4 : 19, NULL);
+  if (!prepared) write_small(array, 20, 5, 9, middle);
+  else waiting = prepare_small(array, 20, 5, 9, "/elsewhere.db", middle);
+  write_small(array, 30, k->duplicates ? 10 : 8, 25, NULL);
+  snprintf(place, sizeof place, "%s%s", k->version < 12 ? "" : "__fragments/", middle);
+  age(place);
+  if (!prepared) snprintf(expected, 4096, "%s", cells_of(array, TSR_TIME_NOW));
+  return array;
+}
+
+/* A commit that was prepared two days ago is published before any one of the steps of a merge, or of a vacuum: its cells
+ * are there, at its time. */
+static void publish_beside(const kind *k, bool vacuum) {
+  char expected[4096];
+  bool done = false;
+  tsr_array *array = make_prepared(k, false, expected);
+  tsr_array_close(array);
+  remove_tree(path);
+  for (unsigned at = 0; !done; at++) {
+    uint64_t count;
+    array = make_prepared(k, true, expected);
+    tsr_array *other = open_small();
+    other->store->renames_in_steps = k->in_steps;
+    watch(other, "__", publish_waiting);
+    passed = at;
+    const int code = vacuum ? tsr_array_vacuum(other, TSR_MAINTAIN_ALL, NULL, &count, &error)
+                            : tsr_array_consolidate(other, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error);
+    done = others != NULL;
+    others = NULL;
+    unwatch(other);
+    if (code != TSR_ABORT) ok(code);
+    if (done) publish_waiting();
+    tsr_array_close(other);
+    tsr_array_close(array);
+    array = open_small();
+    if (strcmp(cells_of(array, TSR_TIME_NOW), expected) != 0)
+      fail_msg("%u %d %d: %u: %s, expected %s", k->version, k->dense, vacuum, at, cells_of(array, TSR_TIME_NOW),
+               expected);
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+    assert_true(at < 400);
+  }
+  passed = 0;
+}
+static void test_prepared_commit_published_beside_merge(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) publish_beside(&kinds[k], false);
+}
+static void test_prepared_commit_published_beside_vacuum(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) publish_beside(&kinds[k], true);
+}
+
+/* Another process merges the first two fragments and vacuums, before any one of the steps of a merge or a vacuum. */
+static void vacuum_beside(const kind *k, bool vacuum) {
+  bool done = false;
+  char expected[4096];
+  for (unsigned at = 0; !done; at++) {
+    uint64_t count = 0;
+    tsr_array *array = make_kind(k);
+    write_small(array, 10, 0, 5, NULL);
+    write_small(array, 20, k->duplicates ? 20 : 3, k->duplicates ? 25 : 8, NULL);
+    if (vacuum) assert_int_equal(merge_small(array), 2);
+    write_small(array, 30, k->duplicates ? 40 : 0, k->duplicates ? 45 : 3, NULL);
+    write_small(array, 40, k->duplicates ? 50 : 4, k->duplicates ? 51 : 6, NULL);
+    snprintf(expected, sizeof expected, "%s", cells_of(array, TSR_TIME_NOW));
+    other_in_steps = k->in_steps;
+    watch(array, "__", vacuum ? merge_all_and_vacuum : merge_two_and_vacuum);
+    passed = at;
+    const int code = vacuum ? tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &count, &error)
+                            : tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error);
+    done = others != NULL;
+    others = NULL;
+    unwatch(array);
+    if (code != TSR_ABORT) ok(code);
+    if (strcmp(cells_of(array, TSR_TIME_NOW), expected) != 0)
+      fail_msg("%u %d %d: %u: %s, expected %s", k->version, k->dense, vacuum, at, cells_of(array, TSR_TIME_NOW),
+               expected);
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+    assert_true(at < 400);
+  }
+  passed = 0;
+}
+static void test_merge_beside_vacuum(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) vacuum_beside(&kinds[k], false);
+}
+static void test_vacuum_beside_merge(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) vacuum_beside(&kinds[k], true);
 }
 
 /* ---- Limits of named fragments --------------------------------------------------------------- */
@@ -762,6 +956,11 @@ int main(void) {
                                      cmocka_unit_test(test_frozen_array_aborts_after_vacuum),
                                      cmocka_unit_test(test_merge_that_fails_beside_others),
                                      cmocka_unit_test(test_one_of_two_merges_commits),
+                                     cmocka_unit_test(test_one_of_three_merges_commits),
+                                     cmocka_unit_test(test_prepared_commit_published_beside_merge),
+                                     cmocka_unit_test(test_prepared_commit_published_beside_vacuum),
+                                     cmocka_unit_test(test_merge_beside_vacuum),
+                                     cmocka_unit_test(test_vacuum_beside_merge),
                                      cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
