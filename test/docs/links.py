@@ -6,7 +6,6 @@ project; anchors name a heading of the page as GitHub makes them, or a line of a
 docs/site/conf.py lists, exist. First the test proves on pages of its own
 that it finds each of these faults.
 """
-import ast
 import os
 import posixpath
 import re
@@ -78,21 +77,15 @@ def check(root):
                 reached.add(path)
                 waiting.append(path)
     faults += [f"{page}: no chain of links leads there from README.md" for page in documents if page not in reached]
-    faults += [f"{SITE}: there is no page {page}.md" for page in navigation(root) if not os.path.isfile(os.path.join(root, page + ".md"))]
+    faults += [f"{pages.SITE}: there is no page {page}.md" for page in navigation(root) if not os.path.isfile(os.path.join(root, page + ".md"))]
     return faults, count
-
-
-SITE = "docs/site/conf.py"
 
 
 def navigation(root):
     """The pages that the site's navigation names, without patterns."""
-    if not os.path.isfile(os.path.join(root, SITE)):
-        return []
-    values = {node.targets[0].id: node.value for node in ast.parse(pages.read(root, SITE)).body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
-    groups, below = (eval(compile(ast.Expression(values[name]), SITE, "eval"), {}) for name in ("NAVIGATION", "BELOW"))  # literals, and lists of f-strings
+    groups, below = pages.navigation(root)
     entries = [entry for _, group in groups for entry in group] + [entry for group in below.values() for entry in group]
-    return [*below, *(page for page in (entry.split("<")[-1].rstrip(">") for entry in entries) if "*" not in page)]
+    return [*below, *(page for page in map(pages.page_of, entries) if "*" not in page)]
 
 
 SOUND = """# One `code_span`, two!
@@ -142,8 +135,8 @@ def self_test():
     outside = faults_of(SOUND, **{"CHANGELOG.md": "[a](docs/none.md)"})
     if len(outside) != 1 or "CHANGELOG.md:1: (docs/none.md): no such file" not in outside[0]:
         wrong.append(f"self-test: a page beside README.md with a broken link has the faults {outside}")
-    gone = faults_of(SOUND, **{SITE: 'NAVIGATION = [("Start", ["Page <docs/Page>", "docs/gone/*"])]\nBELOW = {"docs/Page": [f"{name} <docs/{name}>" for name in ("data",)]}\n'})
-    if gone != [f"{SITE}: there is no page docs/data.md"]:
+    gone = faults_of(SOUND, **{pages.SITE: 'NAVIGATION = [("Start", ["Page <docs/Page>", "docs/gone/*"])]\nBELOW = {"docs/Page": [f"{name} <docs/{name}>" for name in ("data",)]}\n'})
+    if gone != [f"{pages.SITE}: there is no page docs/data.md"]:
         wrong.append(f"self-test: a navigation to a page that is gone has the faults {gone}")
     return wrong
 

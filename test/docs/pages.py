@@ -1,4 +1,5 @@
 """Markdown as the tests of the documentation need it: the pages, their blocks, headings, anchors, links and sentences."""
+import ast
 import os
 import re
 
@@ -22,6 +23,22 @@ def find(root, *places):
             folders.sort()
             found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(names) if name.endswith(".md")]
     return found
+
+
+SITE = "docs/site/conf.py"
+
+
+def navigation(root):
+    """NAVIGATION and BELOW of the site: groups of entries with their captions, and the entries below a page. Neither of a root without a site."""
+    if not os.path.isfile(os.path.join(root, SITE)):
+        return [], {}
+    values = {node.targets[0].id: node.value for node in ast.parse(read(root, SITE)).body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    return tuple(eval(compile(ast.Expression(values[name]), SITE, "eval"), {}) for name in ("NAVIGATION", "BELOW"))  # literals, and lists of f-strings
+
+
+def page_of(entry):
+    """The page of an entry of the navigation, without .md; it may have a pattern."""
+    return entry.split("<")[-1].rstrip(">")
 
 
 def read(root, page):
