@@ -142,7 +142,7 @@ def _with_dtypes(frame, options):
     """Returns the options for a new array with metadata that note the dtypes which only pandas has."""
     from .columns import whole_days
     from .dtypes import note
-    days = {place for place, name in enumerate(frame.columns) if str(name) not in options.get("types", {}) and whole_days(frame.iloc[:, place]) is not None}
+    days = {place for place, name in enumerate(frame.columns) if str(name) not in (options.get("types") or {}) and whole_days(frame.iloc[:, place]) is not None}
     dtypes = note(frame, days)
     return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}} if dtypes else options
 
