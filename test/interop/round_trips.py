@@ -1,18 +1,22 @@
-"""Random Datasets of xarray go in and come back identical, or are refused with words, and then nothing is left. xarray itself compares.
+"""Random Datasets of xarray and DataFrames of pandas go in and come back identical, or are refused with words, and then nothing is left. xarray and
+pandas themselves compare.
 
 usage: round_trips.py EXTENSION [COUNT [SEED]]
 """
+import datetime
+import decimal
 import importlib
 import os
 import random
 import sqlite3
 import sys
 import tempfile
+import uuid
 import warnings
 
 from package import fails, install, libraries, library
 
-np, pd, xr = libraries("numpy", "pandas", "xarray")
+np, pd, pa, xr = libraries("numpy", "pandas", "pyarrow", "xarray")
 cftime, dask = library("cftime"), library("dask")
 
 NAMES = ["x", "y", "lat", "time", "a b", "é", "v", "v.units", "v.data", "x_", "lat_index", "say \"hi\"", "it's", "%", "x;y", "select", "T2", "value", "[0]", "a\nb", "data.index", "🌍", " lead"]
@@ -143,6 +147,146 @@ def check(number, seed, db):
         raise AssertionError(f"in a database, {told}\n{back}") from e
 
 
+# ---- DataFrames ----------------------------------------------------------------------------------------------------------
+
+REFUSED = {   # what has no place in an array: a value, and the words
+    "complex": (1j, "complex128, which no array holds"), "period": (pd.Period("2024-05"), "has periods"), "interval": (pd.Interval(0, 1), "has intervals"), "decimal": (decimal.Decimal("1.5"), "cast it first"),
+    "dict": ({"a": 1}, "cast it first"), "nested": ([[1], [2]], "cast it first"), "set": ({1}, "has sets"), "texts": (["a", "b"], "cast it first"), "uuid": (uuid.UUID(int=7), "cast it first"), "none": (None, "no value determines its type"),
+    "surrogate": ("\ud800", "is not Unicode")}
+PLAIN = ["int8", "uint8", "int16", "uint16", "int32", ">i4", "uint32", "int64", "uint64", "float16", "float32", "float64", ">f8", "bool", "Int8", "UInt16", "Int32", "Int64", "UInt64", "Float32", "Float64", "boolean", "string[python]", "string[pyarrow]", "str",
+         *(f"datetime64[{unit}]" for unit in ("s", "ms", "us", "ns")), *(f"timedelta64[{unit}]" for unit in ("s", "ms", "us", "ns")), *(f"datetime64[{unit}, {zone}]" for unit, zone in (("s", "UTC"), ("ns", "Europe/Zurich"), ("us", "Asia/Kolkata"))),
+         "int16[pyarrow]", "uint64[pyarrow]", "double[pyarrow]", "bool[pyarrow]", "string[pyarrow_]", "binary[pyarrow]", "timestamp[us][pyarrow]", "timestamp[ns, tz=Europe/Zurich][pyarrow]", "date32[pyarrow]", "duration[ms][pyarrow]", "time64[us][pyarrow]",
+         "Sparse[int64]", "Sparse[float64]", "category", "ordered", "days", "bytes", "lists", "dates", "numbers", "objects", "instants"]
+
+
+def column(choose, kind, length):
+    """Returns a Series with edges and gaps, and as what it comes back if that is another one."""
+    def some(*values):
+        return [choose.choice(values) for _ in range(length)]
+    instants = pd.to_datetime(some("2024-06-01 00:00:00", "2024-06-02 12:34:56", "1969-12-31 23:59:59", None)).to_series().reset_index(drop=True)
+    gaps = choose.choice([(None,), ()])
+    if kind in ("bytes", "lists", "dates", "numbers", "objects", "instants"):
+        values = {"bytes": some(b"", b"a\0", b"\xff", *gaps), "lists": some([1, 2], [], [-5], *gaps), "dates": some(datetime.date(2024, 2, 29), datetime.date(1969, 12, 31), *gaps), "numbers": some(1, 2.5, -3, *gaps),
+                  "objects": some(1, -2, 2**60 + 1, *gaps), "instants": some(datetime.datetime(2024, 1, 1, 5), datetime.datetime(1969, 12, 31, 23), *gaps)}[kind]
+        made = pd.Series(values, dtype=object)
+        wide = made.isna().any() and made.dropna().map(abs).max() >= 2**53 if kind == "objects" else False
+        backs = {"dates": "datetime64[ms]", "numbers": "float64" if any(isinstance(v, float) or v is None for v in values) else "int64", "objects": "Int64" if wide else "float64" if made.isna().any() else "int64", "instants": "datetime64[us]"}
+        return made, made.astype(backs[kind]) if kind in backs and not made.isna().all() else None
+    if kind in ("category", "ordered"):
+        labels = choose.choice([["b", "a", "é"], [3, 1, 2], [1.5, -2.0], [True, False], list(instants.dropna().unique()) or ["x"]])
+        return pd.Series(pd.Categorical(some(*labels, *gaps), labels, ordered=kind == "ordered")), None
+    if kind == "days":
+        return pd.to_datetime(pd.Series(some("2024-06-01", "1969-12-31", *gaps))).astype(f"datetime64[{choose.choice(['s', 'ms', 'us', 'ns'])}]"), None
+    if kind == "string[pyarrow_]":
+        return pd.Series(some("a", "", "🌍\n", *gaps), dtype=pd.ArrowDtype(pa.string())), None
+    lower = kind.lower()
+    if "int" in lower and not kind.startswith("Sparse") or kind == ">i4":
+        ends = np.iinfo(np.dtype("int32" if kind == ">i4" else lower.partition("[")[0]))
+        nullable = kind[0] in "IU" or kind.endswith("]")
+        return pd.Series(pd.array(some(0, 1, ends.min, ends.max, *(gaps if nullable else ())), kind if kind != ">i4" else "int32")).astype(kind), None
+    if kind.startswith("Sparse"):
+        return pd.Series(some(0, 0, 7) if "int" in kind else some(np.nan, 0.5, np.nan)).astype(kind), None
+    if kind in ("bool", "boolean", "bool[pyarrow]"):
+        return pd.Series(some(True, False, *(gaps if kind != "bool" else ())), dtype=kind), None
+    if "float" in lower or kind in ("double[pyarrow]", ">f8"):
+        return pd.Series(some(0.0, 1.5, -2.25, *((np.inf, -0.0, np.nan) if kind[0] in "f>" else (None,))), dtype=kind), None
+    if kind.startswith(("string", "str")):
+        return pd.Series(some("a", "", "a long text", "🌍\n\0", *gaps), dtype=kind), None
+    if kind.startswith("binary"):
+        return pd.Series(some(b"", b"\0", *gaps), dtype=pd.ArrowDtype(pa.binary())), None
+    if kind.startswith("time64"):
+        return pd.Series(some(datetime.time(1), datetime.time(23, 59, 59, 999999), *gaps), dtype=pd.ArrowDtype(pa.time64("us"))), None
+    if kind.startswith(("timedelta", "duration")):
+        made = pd.Series(some(0, 1, -1, 86400 * 10**3, *gaps), dtype="Int64")
+        return made.astype(kind) if kind.startswith("duration") else pd.Series(made.astype(object).map(lambda n: np.timedelta64(n, kind[12:-1]) if n is not pd.NA else np.timedelta64("NaT", kind[12:-1])), dtype=kind), None
+    if kind.startswith("date32"):
+        return pd.Series(some(datetime.date(2024, 2, 29), datetime.date(1969, 12, 31), *gaps), dtype=pd.ArrowDtype(pa.date32())), None
+    zone = kind.partition("tz=")[2].partition("]")[0] or kind[:-1].partition(", ")[2]
+    if kind.endswith("[pyarrow]"):
+        unit = kind[10:12]
+        return instants.dt.tz_localize("UTC").astype(pd.ArrowDtype(pa.timestamp(unit, zone))) if "tz" in kind else instants.astype(pd.ArrowDtype(pa.timestamp(unit))), None
+    return (instants.dt.tz_localize("UTC") if zone else instants).astype(kind), None
+
+
+def make_frame(choose):
+    """Returns a DataFrame whose columns and levels have any dtype, what comes back, its dimensions, and a column that must be refused."""
+    length, names = choose.choice([0, 1, 2, 5, 9]), choose.sample([name for name in NAMES if name not in ("[0]", "T2")], len(NAMES) - 2)
+    given, back = {}, {}
+    for _ in range(choose.randint(1, 5)):
+        name = names.pop()
+        given[name], other = column(choose, choose.choice(PLAIN), length)
+        back[name] = given[name] if other is None else other
+    wrong = None
+    if choose.random() < 0.15 and length:
+        wrong = choose.choice(sorted(REFUSED))
+        given[names.pop()] = pd.Series([REFUSED[wrong][0]] * length, dtype=None if wrong in ("complex", "period", "interval") else object)
+    frame, back = pd.DataFrame(given), pd.DataFrame(back)
+    level = {"numbers": lambda: choose.sample(range(-50, 50), length), "texts": lambda: choose.sample([f"n{i}" for i in range(20)], length), "days": lambda: pd.Timestamp("2024-01-01") + pd.to_timedelta(choose.sample(range(50), length), "D"),
+             "instants": lambda: (pd.Timestamp("2024-01-01 00:00:01") + pd.to_timedelta(choose.sample(range(50), length), "s")).tz_localize(choose.choice([None, "Europe/Zurich"])), "reals": lambda: [n / 4 for n in choose.sample(range(50), length)]}
+    kinds = choose.choice([[], [], ["numbers"], ["texts"], ["days"], ["instants"], ["reals"], ["texts", "numbers"], ["instants", "texts"]])
+    dims = [names.pop() if choose.random() < 0.8 else None for _ in kinds]
+    if kinds and length:
+        made = [pd.Index(level[kind]()) for kind in kinds]
+        frame.index = back.index = made[0].rename(dims[0]) if len(made) == 1 else pd.MultiIndex.from_arrays(made, names=dims)
+    named = [name or (f"level_{i}" if len(dims) > 1 else "index") for i, name in enumerate(dims)] if kinds and length else []
+    back = back.set_axis(back.index.set_names(named), axis=0).reset_index() if named else back
+    return frame, back, named, wrong
+
+
+def equal(array, back, dims, told):
+    """Compares as pandas does; rows of a sparse array have no order."""
+    got = array.to_pandas()
+    if not dims:
+        assert got.pop("row").tolist() == list(range(len(back))), told
+    native = {name: series.astype(series.dtype.newbyteorder("=")) for name, series in back.items() if getattr(series.dtype, "byteorder", "=") == ">"}
+    got, back = (frame.sort_values(dims, ignore_index=True) if dims else frame for frame in (got, back.assign(**native)))
+    pd.testing.assert_frame_equal(got[list(back.columns)], back)
+
+
+def bare(frame):
+    """Whether a column of objects has no value, or empty lists alone, which have no type."""
+    return any(series.dtype == object and not any(one is not None and one != [] for one in series) for _, series in frame.items())
+
+
+def check_frame(number, seed, db):
+    choose = random.Random(seed * 1000033 + number)
+    frame, back, dims, wrong = make_frame(choose)
+    told = f"frame {number} of seed {seed}, refused: {wrong}\n{frame.index}\n{frame.to_dict('list')}\n{frame.dtypes}"
+    kind = {"kind": "sparse"} if dims else {"grow": ["row"]}
+    for path in (f"frame{number}", f"db:frame{number}"):
+        options = {**kind, "connection": db if path.startswith("db") else None}
+        if wrong:
+            fails(Exception, REFUSED[wrong][1], lambda: tessera.create(path, frame, **options))
+            try:
+                tessera.create(path, frame, **options)
+            except Exception as e:
+                assert repr(frame.columns[-1]) in str(e) or f"'{frame.columns[-1]}'".replace("\n", " ") in str(e), f"{e}\n{told}"   # core messages are one line
+            fails(tessera.NotFound if not options["connection"] else Exception, "", lambda: tessera.open(path, connection=options["connection"]))
+            continue
+        try:
+            if bare(frame):
+                fails(tessera.Error, "column '", lambda: tessera.create(path, frame, **options))
+                continue
+            array = tessera.create(path, frame, **options)
+            equal(array, back, dims, told)
+            name = choose.choice(list(back.columns))
+            table = tessera.sql(f'SELECT count(*), count("{name.replace(chr(34), chr(34) * 2)}") FROM t', t=frame if choose.random() < 0.5 else array, connection=options["connection"]).fetchone()
+            assert table == (len(frame), int(back[name].notna().sum())), f"{name!r}: {table}"
+            if dims:   # again, and in two parts
+                equal(tessera.create(path, frame.iloc[::-1], if_exists="append", connection=options["connection"]), back, dims, told)
+            half = choose.randint(0, len(frame))
+            if half and half < len(frame) and not bare(frame.iloc[:half]):
+                array = tessera.create(path, frame.iloc[:half], if_exists="replace", **options)
+                try:
+                    array = tessera.create(path, frame.iloc[half:], if_exists="append", connection=options["connection"])
+                except tessera.Error as e:   # the first values were all midnights, or integers
+                    assert any(words in str(e) for words in ("is finer than DATETIME_DAY", "REAL in a column of INT64")), e
+                    continue
+                equal(array, back, dims, told)
+        except Exception as e:
+            raise AssertionError(told) from e
+
+
 if __name__ == "__main__":
     count, seed = (int(word) for word in [*sys.argv[2:], "25", "1"][:2]) if len(sys.argv) != 3 else (int(sys.argv[2]), random.randrange(10**6))
     with tempfile.TemporaryDirectory() as place:
@@ -158,6 +302,8 @@ if __name__ == "__main__":
                 warnings.filterwarnings("ignore", category=FutureWarning)
                 warnings.filterwarnings("ignore", category=UserWarning, message=".*(nanosecond|chunk).*")
                 check(number, seed, connection)
+                if hasattr(pd.DataFrame, "from_arrow"):   # before pandas 3, texts were objects
+                    check_frame(number, seed, connection)
         connection.close()
         os.chdir("/")
-    print(f"{count} Datasets came back as they were (seed {seed})")
+    print(f"{count} Datasets and DataFrames came back as they were (seed {seed})")

@@ -1032,6 +1032,15 @@ class Array(Stream):
             raise NotImplementedError("rows of lists of coordinates come in the order of the array: leave order() out, and sort them afterwards")
         return _Joined(self._runs())._stream()
 
+    def df(self) -> Any:
+        """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
+        frame = super().df()
+        for name, dtype in frame.dtypes.items() if not len(frame) else ():   # a stream without rows has no dictionary
+            if hasattr(dtype, "categories") and name in self.attributes:
+                labels = type(dtype.categories)(self.categories(name), dtype=None if dtype.categories.dtype.kind == "O" else dtype.categories.dtype)
+                frame[name] = frame[name].cat.set_categories(labels)
+        return frame
+
     def _in_order(self):
         """Returns the rows of a dense array in the order of its dimensions, unless order() says another: a stream has them in the order that costs least, in
         which later writes change places."""

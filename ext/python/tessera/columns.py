@@ -14,7 +14,7 @@ from .structures import ArrowArray as _Array
 from .structures import ArrowSchema as _Schema
 from .structures import ArrowStream as _Stream
 
-__all__ = ["check_frame", "check_names", "given_stream", "object_type", "of_frame", "whole_days", "without_sparse"]
+__all__ = ["check_frame", "check_names", "given_stream", "native", "object_type", "of_frame", "whole_days"]
 
 
 _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}   # as SQLite compares names
@@ -265,12 +265,13 @@ def _check_categories(name, categories):
         raise TypeError(f"column {name!r} has categories of {', '.join(sorted(kind.__name__ for kind in kinds))}: frame[{name!r}].cat.rename_categories(str) makes texts of them")
 
 
-def without_sparse(frame):
-    """Returns a DataFrame with an ndarray in the place of each sparse column, which pyarrow does not take."""
-    sparse = [place for place, dtype in enumerate(frame.dtypes) if type(dtype).__name__ == "SparseDtype"]
-    frame = frame.copy(deep=False) if sparse else frame
-    for place in sparse:
-        frame.isetitem(place, frame.iloc[:, place].sparse.to_dense())
+def native(frame):
+    """Returns a DataFrame with ndarrays in the place of sparse columns, and numbers in this machine's order of bytes: pyarrow takes no others."""
+    given = {place: series.sparse.to_dense() if type(series.dtype).__name__ == "SparseDtype" else series.astype(series.dtype.newbyteorder("="))
+             for place, (_, series) in enumerate(frame.items()) if type(series.dtype).__name__ == "SparseDtype" or getattr(series.dtype, "isnative", True) is False}
+    frame = frame.copy(deep=False) if given else frame
+    for place, series in given.items():
+        frame.isetitem(place, series)
     return frame
 
 

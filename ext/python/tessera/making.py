@@ -142,7 +142,7 @@ def _with_dtypes(frame, options):
     """Returns the options for a new array with metadata that note the dtypes which only pandas has."""
     from .columns import whole_days
     from .dtypes import note
-    days = {place for place, name in enumerate(frame.columns) if str(name) not in options.get("types", {}) and whole_days(frame.iloc[:, place]) is not None}
+    days = {place for place, name in enumerate(frame.columns) if str(name) not in (options.get("types") or {}) and whole_days(frame.iloc[:, place]) is not None}
     dtypes = note(frame, days)
     return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}} if dtypes else options
 
@@ -187,9 +187,9 @@ def _taken(data, module):
         from .columns import given_stream
         return given_stream(data)
     if module == "pandas" and hasattr(data, "columns"):
-        from .columns import check_frame, given_stream, of_frame, whole_days, without_sparse
+        from .columns import check_frame, given_stream, native, of_frame, whole_days
         check_frame(data)
-        data = without_sparse(data)
+        data = native(data)
         try:
             import pyarrow
         except ImportError:
@@ -197,12 +197,15 @@ def _taken(data, module):
         days = [place for place in range(data.shape[1]) if whole_days(data.iloc[:, place]) is not None]
         try:
             table = pyarrow.Table.from_pandas(data, preserve_index=False)
-        except (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError):   # another byte order, integers past INT64, mixed objects: they are taken, or the error says why not
+        except (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError):   # integers past INT64, mixed objects: they are taken, or the error says why not
             return given_stream(of_frame(data))
         _check_objects(data, table, pyarrow)
         data = table
         for place in days:
             data = data.set_column(place, data.column_names[place], data.column(place).cast(pyarrow.date32()))
+        if not data.num_rows:   # a stream of a table has no batch then, and so no categories
+            empty = [column.chunk(0) if column.num_chunks else pyarrow.array([], column.type) for column in data.columns]
+            data = pyarrow.RecordBatchReader.from_batches(data.schema, [pyarrow.RecordBatch.from_arrays(empty, schema=data.schema)])
     if module == "polars" and hasattr(data, "collect"):
         data = data.collect()
     names = getattr(data, "column_names", getattr(data, "columns", None))
