@@ -119,6 +119,14 @@ static int make_commit_file(tsr_log *log, const char *path, tsr_commit_file **fi
   return rc;
 }
 
+/* Reads a staged vacuum file that is gone under the name that its merge has given it since. */
+static int read_finished(tsr_log *log, const char *path, const tsr_commit_file **file, tsr_error *error) {
+  char name[TSR_STAGED_NAME];
+  const char *slash = strrchr(path, '/');
+  if (!tsr__staged_vacuum(slash ? slash + 1 : path, name)) return TSR_NOT_FOUND;
+  return tsr__log_file(log, tsr__path_of(slash ? TSR_DIR_COMMITS : "", name, TSR_SUFFIX_VACUUM).text, file, error);
+}
+
 int tsr__log_file(tsr_log *log, const char *path, const tsr_commit_file **file, tsr_error *error) {
   tsr_commit_file *known = tsr__map_get(&log->files.by_path, path);
   if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
@@ -138,6 +146,7 @@ int tsr__log_file(tsr_log *log, const char *path, const tsr_commit_file **file, 
     if (rc >= 0) free_commit_file(f);
     rc = make_commit_file(log, path, &f, error);
   }
+  if (rc == TSR_NOT_FOUND) return read_finished(log, path, file, error);
   if (rc < 0) return rc;
   rc = tsr__map_put(&log->files.by_path, f->path, f, error);
   if (rc < 0) free_commit_file(f);

@@ -917,6 +917,38 @@ static void test_vacuum_beside_merge(void **state) {
   for (unsigned k = 0; k < KINDS; k++) vacuum_beside(&kinds[k], true);
 }
 
+/* A merge gives its vacuum file its name while another process, which has listed the staged one, looks at the past: that
+ * is whole, since the sources are there. */
+static char staged_vacuum[1400], final_vacuum[1400];
+static void name_vacuum(void) { assert_int_equal(rename(staged_vacuum, final_vacuum), 0); }
+static void test_vacuum_file_is_named_beside_reader(void **state) {
+  for (unsigned k = 0; k < KINDS; k++) {
+    char commits[1100], command[1300];
+    if (!kinds[k].dense) continue;
+    tsr_array *array = make_kind(&kinds[k]);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    assert_int_equal(merge_small(array), 2);
+    tsr_array_close(array);
+    snprintf(commits, sizeof commits, "%s%s", path, kinds[k].version < 12 ? "" : "/__commits");
+    snprintf(command, sizeof command, "cd %s && set -- *.vac && mv $1 .$1.new && ls -A | grep vac.new", commits);
+    FILE *found = popen(command, "r");
+    char name[200];
+    assert_non_null(fgets(name, sizeof name, found));
+    pclose(found);
+    name[strcspn(name, "\n")] = 0;
+    snprintf(staged_vacuum, sizeof staged_vacuum, "%s/%s", commits, name);
+    snprintf(final_vacuum, sizeof final_vacuum, "%s/%.*s", commits, (int)strlen(name) - 5, name + 1);
+    array = open_small();
+    watch(array, ".vac.new", name_vacuum);
+    assert_string_equal(cells_of(array, 15), "0=1000 1=1001 ");
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 ");
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
 /* ---- Limits of named fragments --------------------------------------------------------------- */
 
 static void test_limits_of_named_fragments(void **state) {
@@ -961,6 +993,7 @@ int main(void) {
                                      cmocka_unit_test(test_prepared_commit_published_beside_vacuum),
                                      cmocka_unit_test(test_merge_beside_vacuum),
                                      cmocka_unit_test(test_vacuum_beside_merge),
+                                     cmocka_unit_test(test_vacuum_file_is_named_beside_reader),
                                      cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
