@@ -499,6 +499,9 @@ int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
 static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const tsr_create_options *options,
                                 tsr_error *error) {
   uint64_t time = options->time ? options->time : tsr__environment_now();
+  if (schema->durations_unknown)
+    return tsr__fail(error, TSR_CORRUPT, "damaged metadata do not say which fields are durations (%.200s)",
+                     schema->durations_unknown);
   TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));

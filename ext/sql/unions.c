@@ -152,7 +152,8 @@ static bool is_alias(const token_list *list, uint64_t i) {
   return may_be_name(list, i) && !token_in(list, i, others);
 }
 
-/* Gives the SELECT of a view in parentheses, from sqlite3_malloc, from its CREATE VIEW. */
+/* Gives the SELECT of a view in parentheses, from sqlite3_malloc, from its CREATE VIEW. The text may end with a
+ * comment. */
 static int view_select(const char *created, char **select, tsr_error *error) {
   static const char *const as[] = {"AS", NULL};
   token_list list;
@@ -161,9 +162,9 @@ static int view_select(const char *created, char **select, tsr_error *error) {
   const char *text = at + 1 < list.count ? list.tokens[at + 1].text : "";
   const uint64_t columns = at > 0 && token_is(&list, at - 1, ")") ? around_begin(&list, at - 1) : 0;
   const int size = (int)(columns ? list.tokens[at].text - list.tokens[columns - 1].text : 0);
-  *select = size ? sqlite3_mprintf("(WITH tessera_view%.*s AS (%s) SELECT * FROM tessera_view)", size,
+  *select = size ? sqlite3_mprintf("(WITH tessera_view%.*s AS (%s\n) SELECT * FROM tessera_view)", size,
                                    list.tokens[columns - 1].text, text)
-                 : sqlite3_mprintf("(%s)", text);
+                 : sqlite3_mprintf("(%s\n)", text);
   sqlite3_free(list.tokens);
   return *select ? TSR_OK : tsx_out_of_memory(error);
 }

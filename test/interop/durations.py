@@ -290,6 +290,8 @@ def test_unions_within():
         CREATE VIEW units AS SELECT d FROM s UNION ALL SELECT d FROM ms;
         CREATE VIEW "first" AS SELECT d FROM s UNION ALL SELECT x FROM s;
         CREATE VIEW last AS SELECT x AS d FROM s UNION ALL SELECT d FROM s;
+        CREATE VIEW commented AS SELECT d FROM s UNION ALL SELECT d FROM s -- both
+        ;
         CREATE VIEW later AS SELECT d FROM s EXCEPT SELECT x FROM s""")
 
     def types(text):
@@ -310,6 +312,7 @@ def test_unions_within():
                  "WITH RECURSIVE c(n, d) AS (SELECT 1, x FROM s UNION ALL SELECT 5, d FROM s UNION ALL SELECT n + 1, d FROM c WHERE n < 3) SELECT d FROM c"):
         same(types(text), ["int64"], text)
     same(tessera.sql("SELECT d FROM units ORDER BY 1", connection=db).df()["d"].tolist(), [-5000, -5, 108000, 108000000], "the numbers")
+    same(types("SELECT d FROM commented"), three[:1], "a comment at the end of a view")
     same(types("SELECT d FROM later"), three[:1], "EXCEPT in a view has values of its first SELECT")
     many = " UNION ALL ".join([arm] * 300)
     same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")

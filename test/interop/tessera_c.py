@@ -72,7 +72,7 @@ class Schema(C.Structure):
                 ("validity_filters", Pipeline), ("dimension_count", C.c_uint32), ("attribute_count", C.c_uint32),
                 ("fields", C.POINTER(Field)), ("label_count", C.c_uint32), ("labels", C.c_void_p),
                 ("enumeration_count", C.c_uint32), ("enumerations", C.POINTER(Enumeration)),
-                ("current_domain", C.POINTER(Interval))]
+                ("current_domain", C.POINTER(Interval)), ("durations_unknown", C.c_char_p)]
 
 
 class CreateOptions(C.Structure):
