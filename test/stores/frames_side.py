@@ -19,6 +19,7 @@ import xarray as xr
 
 BUCKET = f"{sys.argv[3]}://bucket"
 URI = f"{BUCKET}/frames"
+SHORT = URI.replace("azure://", "az://").replace("gcs://", "gs://") # the other spelling of the scheme
 OPTIONS = json.loads(sys.argv[4])
 SECRETS = [OPTIONS[name] for name in ("key_id", "secret", "key") if name in OPTIONS]
 
@@ -71,6 +72,7 @@ def test_datasets():
     tessera.create(f"{URI}/climate", made)
     read = xr.open_dataset(f"{URI}/climate", engine="tessera", chunks={})
     xr.testing.assert_identical(read.compute(), made)
+    xr.testing.assert_identical(xr.open_dataset(f"{SHORT}/climate", engine="tessera").compute(), made)
     assert read.temp.chunks is not None
     same(read.temp.sel(lat=slice(47.6, 46.9), day="2024-03-02").values.tolist(), made.temp.sel(lat=slice(47.6, 46.9), day="2024-03-02").values.tolist(), "a slice")
     fails(tessera.Exists, "already", lambda: tessera.create(f"{URI}/climate", made))
@@ -91,8 +93,7 @@ def test_command():
     uri = f"{URI}/points"
     same(command("ls", URI).splitlines()[0], "path,kind,cells,bytes", "ls")
     assert f"{uri},sparse array,3," in command("ls", URI), command("ls", URI)
-    short = URI.replace("azure://", "az://").replace("gcs://", "gs://")
-    same(command("ls", short + "/"), command("ls", URI), "ls of the short name of a scheme")
+    same(command("ls", SHORT + "/"), command("ls", URI), "ls of the short name of a scheme")
     assert "attribute  v" in command("info", uri) and command("info", uri, "--ddl").startswith("CREATE VIRTUAL TABLE"), "info"
     same(command("head", uri, "-n", "1", "--where", "x = 2").splitlines()[1].split(",")[0], "2", "head")
     for text in (f"SELECT count(*) AS n FROM '{uri}'", f'SELECT count(*) AS n FROM "{uri}"'):

@@ -1438,6 +1438,12 @@ def _stored(array, schema, name):
     return set(array._rows(f"SELECT id, parent, name, size FROM {table}")) if _declared(array, schema, f"{name}_files") else set()
 
 
+def spelled(path):
+    """Returns a path as the paths of what is found below it are spelled: az:// is azure://, and gs:// is gcs://."""
+    scheme, separator, rest = path.partition("://")
+    return {"az": "azure", "gs": "gcs"}.get(scheme, scheme) + separator + rest
+
+
 def exists(connection, path):
     """Returns what is at a path, "an array" or "a group", or None."""
     here = Array(connection, path)

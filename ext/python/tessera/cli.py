@@ -149,9 +149,9 @@ def _limited(rows, limit):
 def _ls(args):
     connection = _connect(args, args.path)
     depth = "" if args.recursive else " AND instr(trim(substr(o.path, length(?1) + 1), '/'), '/') = 0"
-    root = re.sub("^gs://", "gcs://", re.sub("^az://", "azure://", args.path.rstrip("/"))) or "/"   # as the paths of what is found are spelled
+    from .arrays import exists, spelled
+    root = spelled(args.path).rstrip("/") or "/"
     found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (root,))
-    from .arrays import exists
     if not found and exists(connection, args.path) == "an array":
         found = [(args.path, "array")]
     rows = []

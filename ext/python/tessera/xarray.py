@@ -15,7 +15,7 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from .arrays import LENGTHS, Array, open as open_array
+from .arrays import LENGTHS, Array, open as open_array, spelled
 from .blocks import Block, Booleans, Labelled
 from .datasets import COORDINATES, DATASET, SCALAR, SCALARS, described_by, variable_of
 from .errors import Denied
@@ -95,7 +95,7 @@ def _members(path, given, left_out):
 def _lies_below(path, directory):
     """The rule of tsr_path_lies_below: links and ".." are resolved."""
     if "://" in path or "://" in directory:
-        return path.startswith(directory.rstrip("/") + "/") and ".." not in path.split("/")
+        return spelled(path).startswith(spelled(directory).rstrip("/") + "/") and ".." not in path.split("/")
     path, directory = os.path.realpath(path), os.path.realpath(directory)
     return os.path.normcase(path).startswith(os.path.join(os.path.normcase(directory), ""))
 
