@@ -148,7 +148,8 @@ def test_what_was_replaced_goes():
 
 def test_commits_stay_cheap():
     """With auto_vacuum_s a commit that merges nothing does no work that grows with the number of commits: the median opens as many files, lists as many names and reads as many
-    bytes as in the first hundred, and all commits together, merges included, little more. Without it, only the names in __commits become more."""
+    bytes as in the first hundred, and all commits together, merges included, little more. Without it, only the names in __commits become more. Two or three files more or less
+    depend on how old a directory is when it is listed."""
     for option, grows in (("auto_vacuum_s=0", False), ("threads=1", True)):
         db, _ = database("'a', auto_consolidate=4", option, "x INTEGER DIMENSION", "a INTEGER")
         before, costs = {}, []
@@ -163,7 +164,7 @@ def test_commits_stay_cheap():
             if grows and name == "commits_listed":
                 assert late >= early + 100, (name, early, late)   # each file of a commit stays, and is listed
             else:
-                assert late <= early * 1.2 and (grows or together[1] <= together[0] * 1.5), (option, name, early, late, together)
+                assert late <= early * 1.2 + 3 and (grows or together[1] <= together[0] * 1.5), (option, name, early, late, together)
         db.close()
 
 
