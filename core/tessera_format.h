@@ -204,8 +204,8 @@ typedef struct tsr_schema {
   uint32_t enumeration_count;
   tsr_enumeration *enumerations;
   tsr_interval *current_domain; /* one interval for each dimension; NULL if the schema has no current domain */
-  /* Not NULL if the metadata that say which fields and labels are durations are damaged: what is wrong. No `duration` is
-   * set then. */
+  /* Not NULL if the metadata that say which fields and labels are durations are damaged: what is wrong. No `duration`
+   * is set then. */
   char *durations_unknown;
 } tsr_schema;
 

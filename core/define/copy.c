@@ -7,9 +7,9 @@
  *
  * The copy becomes an array at the very end: until everything else is there, its schemas have provisional names.
  *
- * A copy that a sync goes on with claims its place (claim.c), so that the next sync can take it over if this one dies. It
- * has a record of the names that it copies (sync.c), before it becomes an array: the
- * source may be merged and vacuumed at any moment after that, and the copy's commits must not count as its own.
+ * A copy that a sync goes on with claims its place (claim.c), so that the next sync can take it over if this one dies.
+ * It has a record of the names that it copies (sync.c), before it becomes an array: the source may be merged and
+ * vacuumed at any moment after that, and the copy's commits must not count as its own.
  *
  * Sections: the list of the source's files; the record; the copy.
  */

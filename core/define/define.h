@@ -1,7 +1,7 @@
 /* define.h: creates, evolves, copies and drops arrays; changes metadata and groups. The public functions are in
  * tessera.h (tsr_array_create, tsr_creation_*, tsr_array_add_attribute and others, tsr_group_*); this header has what
- * the files of this folder share: create.c (arrays from schemas), claim.c and evolve.c (publishing a changed schema); and what
- * maintain/sync.c shares with copy.c. drop.c and metadata.c have only public functions. */
+ * the files of this folder share: create.c (arrays from schemas), claim.c and evolve.c (publishing a changed schema);
+ * and what maintain/sync.c shares with copy.c. drop.c and metadata.c have only public functions. */
 #ifndef TSR_DEFINE_DEFINE_H
 #define TSR_DEFINE_DEFINE_H
 
@@ -59,8 +59,8 @@ int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *pa
 
 /* tsr_array_copy_files, which also counts the bytes. `frame`: only directories, schemas and enumerations, no commits.
  * `record`: it claims its place, and it writes a file RECORD.new into the array and those of its labels before the copy
- * becomes an array, with the names of commits and metadata that it has, one a line (sync.c); NULL: neither. Reports its progress to the innermost
- * operation. */
+ * becomes an array, with the names of commits and metadata that it has, one a line (sync.c); NULL: neither. Reports its
+ * progress to the innermost operation. */
 int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, bool frame,
                     const char *record, uint64_t *files, uint64_t *bytes, tsr_error *error);
 

@@ -393,8 +393,8 @@ static bool may_purge(const merging *m) {
   return true;
 }
 
-/* Returns the newest schema among the sequence's fragments, which all have the same fields. It is the array's newest only
- * if a fragment was written with that, so one that is ahead of the clock plays no part. */
+/* Returns the newest schema among the sequence's fragments, which all have the same fields. It is the array's newest
+ * only if a fragment was written with that, so one that is ahead of the clock plays no part. */
 static const tsr_schema *choose_schema(const consolidation *c, const fragment_sequence *sequence) {
   const tsr_schema *newest = schema_of(c, sequence->first);
   for (uint64_t i = sequence->first + 1; i < sequence->first + sequence->count; i++)

@@ -339,8 +339,8 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
   return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
 }
 
-/* Appends to `found` the paths of the fragment directories of a directory that are old, not committed and not named by a
- * marker. */
+/* Appends to `found` the paths of the fragment directories of a directory that are old, not committed and not named by
+ * a marker. */
 static int find_debris(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                        tsr_buffer *found, tsr_error *error) {
   for (uint64_t i = 0; i < entries->count; i++) {

@@ -188,8 +188,9 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   if (all) call->options.dimension_count = (uint32_t)keys;
   return TSR_OK;
 }
-/* Gives the columns that show datetimes, times or large UINT64 of a tessera_query table their type. `names` selects all columns of
- * the table. */
+
+/* Gives the columns that show datetimes, times or large UINT64 of a tessera_query table their type. `names` selects all
+ * columns of the table. */
 static void set_shown(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_stmt *names, const tsx_query_shown *shown,
                       int count) {
   for (int c = 0; c < count; c++) {

@@ -19,8 +19,8 @@ typedef struct tsx_query_shown { /* what a column of a tessera_query table shows
   bool duration;
 } tsx_query_shown;
 
-/* Finds which columns of a tessera_query table show values whose type SQL does not tell. columns[room] gets what each of them shows.
- * Returns how many there are, at most `room`; 0 if there is no such table. < 0 on error. */
+/* Finds which columns of a tessera_query table show values whose type SQL does not tell. columns[room] gets what each
+ * of them shows. Returns how many there are, at most `room`; 0 if there is no such table. < 0 on error. */
 int tsx_query_table_shown(tsx_connection *connection, const char *schema, const char *name, tsx_query_shown *columns,
                           uint32_t room, tsr_error *error);
 

@@ -1,8 +1,7 @@
-/* beside.c: while one connection runs a statement on the disk in memory, another one does something, at each call of the
- * disk in turn (disk.h). Afterwards all must be as if the one had come after the other. Or the statement is cut off there,
- * as if its process had been killed, and what comes next must not suffer. With the environment variable SAMPLE=n, at one
- * call in n.
- */
+/* beside.c: while one connection runs a statement on the disk in memory, another one does something, at each call of
+ * the disk in turn (disk.h). Afterwards all must be as if the one had come after the other. Or the statement is cut off
+ * there, as if its process had been killed, and what comes next must not suffer. With the environment variable
+ * SAMPLE=n, at one call in n. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -98,8 +97,8 @@ static void expect_calls(void) {
 static const char *const maintenance = "SELECT tessera_consolidate('/disk/t', 'array_meta'); "
                                        "SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')";
 
-/* A first sync, while another process maintains the array: it succeeds, and so does the next one, which comes after more
- * maintenance. */
+/* A first sync, while another process maintains the array: it succeeds, and so does the next one, which comes after
+ * more maintenance. */
 static void first_sync_beside(const char *what) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
   const int step = sample();

@@ -1,13 +1,13 @@
 /* follow.c: copies and feeds (follow.h).
  *
- * A copy has everything that everybody saw in the array when its last successful sync began, in whatever state the next sync
- * was killed, and each of its transactions whole and at its time: model_compare sees to that. A power failure may take from
- * the array what a copy has already, and then the two are strangers; so afterwards each machine begins a new copy.
+ * A copy has everything that everybody saw in the array when its last successful sync began, in whatever state the next
+ * sync was killed, and each of its transactions whole and at its time: model_compare sees to that. A power failure may
+ * take from the array what a copy has already, and then the two are strangers; so afterwards each machine begins a new
+ * copy.
  *
- * A feed keeps the cells that it has been told of, as a process would in another system. In worlds where nobody sets the
- * clock they are the array's after each batch, unless a commit is still prepared: its own database shows it already, and a
- * feed does when it is published. The token and the cells outlive the process.
- */
+ * A feed keeps the cells that it has been told of, as a process would in another system. In worlds where nobody sets
+ * the clock they are the array's after each batch, unless a commit is still prepared: its own database shows it
+ * already, and a feed does when it is published. The token and the cells outlive the process. */
 #include "follow.h"
 
 #include <limits.h>

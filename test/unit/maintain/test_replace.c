@@ -836,8 +836,8 @@ static tsr_array *make_prepared(const kind *k, bool prepared, char expected[4096
   return array;
 }
 
-/* A commit that was prepared two days ago is published before any one of the steps of a merge, or of a vacuum: its cells
- * are there, at its time. */
+/* A commit that was prepared two days ago is published before any one of the steps of a merge, or of a vacuum: its
+ * cells are there, at its time. */
 static void publish_beside(const kind *k, bool vacuum) {
   char expected[4096];
   bool done = false;
@@ -917,8 +917,8 @@ static void test_vacuum_beside_merge(void **state) {
   for (unsigned k = 0; k < KINDS; k++) vacuum_beside(&kinds[k], true);
 }
 
-/* A merge gives its vacuum file its name while another process, which has listed the staged one, looks at the past: that
- * is whole, since the sources are there. */
+/* A merge gives its vacuum file its name while another process, which has listed the staged one, looks at the past:
+ * that is whole, since the sources are there. */
 static char staged_vacuum[1400], final_vacuum[1400];
 static void name_vacuum(void) { assert_int_equal(rename(staged_vacuum, final_vacuum), 0); }
 static void test_vacuum_file_is_named_beside_reader(void **state) {
