@@ -594,8 +594,8 @@ int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const 
 /* Returns false if there are fewer than two vacuum files, or if they are those that have been searched to no avail. */
 bool tsr__log_may_have_duplicate_cells(const tsr_log *log);
 
-/* Searches the log's listing likewise, if it may have such cells. Names are borrowed until the array is listed
- * again. */
+/* Searches the log's listing likewise, if it may have such cells; lists the array again if a vacuum removes a file
+ * meanwhile. Names are borrowed until the next listing. */
 int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error);
 
 /* Notes that nothing can be done about what a search of these vacuum files finds: the sources are gone. */

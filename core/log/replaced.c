@@ -18,6 +18,8 @@
 #include "store/store.h"
 #include "model/name.h"
 
+#define SEARCHES 8 /* more, for cells that are there twice, since others may vacuum meanwhile */
+
 /* ---- Staged names ------------------------------------------------------------------------------------------------ */
 
 static bool staged_name(const char *entry, const char *suffix, char name[TSR_STAGED_NAME]) {
@@ -261,7 +263,11 @@ int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, ts
   *doubled = (tsr_duplicate_cells){0};
   if (!tsr__log_may_have_duplicate_cells(log)) return TSR_OK;
   int rc = find_in_listing(log, doubled, &one);
-  if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum is at work */
+  for (int i = 0; i < SEARCHES && rc == TSR_NOT_FOUND; i++) { /* a vacuum has removed a vacuum file */
+    TSR_TRY(tsr__log_list(log, true, true, error));
+    rc = find_in_listing(log, doubled, &one);
+  }
+  if (rc == TSR_NOT_FOUND) return *doubled = (tsr_duplicate_cells){0}, TSR_OK; /* others keep vacuuming */
   if (rc < 0) return *error = one, rc;
   if (!doubled->merged) log->checked_vacuums = digest_of(&log->listing->vacuums);
   return TSR_OK;

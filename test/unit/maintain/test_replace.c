@@ -949,6 +949,49 @@ static void test_vacuum_file_is_named_beside_reader(void **state) {
   }
 }
 
+/* ---- Cells that are there twice ---------------------------------------------------------------------------------- */
+
+/* Two libraries have merged the same fragments, and a vacuum file is left that no fragment needs. A vacuum removes it
+ * before any one of the steps of a consolidation, which takes one of the merges back all the same. */
+static char leftover[1400];
+static void remove_leftover(void) { assert_int_equal(remove(leftover), 0); }
+static void test_merge_made_twice_beside_vacuum(void **state) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    char last[128], command[4096];
+    tsr_array *array = make_small(22, false, true);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 5, 6, NULL);
+    assert_int_equal(merge_small(array), 2);
+    snprintf(command, sizeof command,
+             "cd '%s' && a=$(basename __commits/*.vac .vac) && b=__10_20_00112233445566778899aabbccddeeff_22 && "
+             "cp -r __fragments/$a __fragments/$b && cp __commits/$a.wrt __commits/$b.wrt && "
+             "cp __commits/$a.vac __commits/$b.vac",
+             path);
+    assert_int_equal(system(command), 0);
+    write_small(array, 30, 9, 9, last);
+    snprintf(leftover, sizeof leftover, "%s/__commits/%s.vac", path, last);
+    FILE *f = fopen(leftover, "w");
+    assert_non_null(f);
+    assert_true(fputs("__fragments/__1_1_0123456789abcdef0123456789abcdef_22\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    tsr_array_close(array);
+    array = open_small();
+    watch(array, "__", remove_leftover);
+    passed = at;
+    merge_small(array);
+    done = others != NULL;
+    others = NULL;
+    unwatch(array);
+    if (strcmp(cells_of(array, TSR_TIME_NOW), "0=1000 1=1001 5=2005 6=2006 9=3009 ") != 0)
+      fail_msg("%u: %s", at, cells_of(array, TSR_TIME_NOW));
+    tsr_array_close(array);
+    remove_tree(path);
+    assert_true(at < 400);
+  }
+  passed = 0;
+}
+
 /* ---- Limits of named fragments --------------------------------------------------------------- */
 
 static void test_limits_of_named_fragments(void **state) {
@@ -994,6 +1037,7 @@ int main(void) {
                                      cmocka_unit_test(test_merge_beside_vacuum),
                                      cmocka_unit_test(test_vacuum_beside_merge),
                                      cmocka_unit_test(test_vacuum_file_is_named_beside_reader),
+                                     cmocka_unit_test(test_merge_made_twice_beside_vacuum),
                                      cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
