@@ -930,12 +930,14 @@ static const tsx_registered *find_part(const tsx_connection *connection, const c
   return part;
 }
 
-/* Returns the column of the table whose values an item shows: a key, a bare column, or min() or max() of one. */
+/* Returns the column or label of the table whose values an item shows: a key, a bare column, or min() or max() of
+ * one. */
 static const tsx_column *item_shows(const tsx_query *query, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   const bool end = tree->kind == TSX_EXPR_AGGREGATE && tree->count == 1 &&
                    (!strcmp(tree->name, "min") || !strcmp(tree->name, "max"));
   if (end) tree = tsx_expr_meaning(tree->operands[0]);
+  if (tree->kind == TSX_EXPR_LABEL) return &query->table->labels[tree->column].column;
   return tree->kind == TSX_EXPR_NAME ? &query->table->columns[tree->column] : NULL;
 }
 

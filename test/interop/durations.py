@@ -469,6 +469,12 @@ def test_labels():
         array = tessera.open(path)
         same(pa.table(array.select("v", "step"))["step"].type, pa.duration("s"), f"{kind}: Arrow")
         same(tessera.sql(f"SELECT step FROM {name} ORDER BY step").df()["step"].tolist(), [pd.Timedelta(n, "s") for n in seconds], f"{kind}: pandas")
+        durations = [pd.Timedelta(n, "s") for n in seconds]
+        for text in ("SELECT step, avg(v) FROM t GROUP BY step ORDER BY step", "SELECT DISTINCT step FROM t ORDER BY step",
+                     "WITH x AS (SELECT step, sum(v) FROM t GROUP BY step) SELECT * FROM x ORDER BY step"):
+            same(tessera.sql(text.replace("FROM t", f"FROM {name}")).df()["step"].tolist(), durations, f"{kind}: {text}")
+        same(tessera.sql(f"SELECT max(step) AS far FROM {name}").df()["far"].tolist(), durations[-1:], f"{kind}: the greatest")
+        same(array.mean("v", by="step").df()["step"].tolist(), durations, f"{kind}: a mean by the label")
         same((array["step"].max(), array["step"].sum()), (np.timedelta64(360000, "s"), np.timedelta64(sum(seconds), "s")), f"{kind}: methods")
         hour = pd.Timedelta("1h")
         for given, found in ((hour * 30, [3.0]), (np.timedelta64(100, "h"), [4.0]), (slice(hour * 6, hour * 30), [1.0, 2.0, 3.0]), (slice(hour * 24, None), [3.0, 4.0]), ([hour * 100, hour * 6], [4.0, 1.0]),
@@ -481,6 +487,11 @@ def test_labels():
         same(array.sel(step=hour * 31, method="nearest", tolerance=hour).numpy("v").ravel().tolist(), [3.0], f"{kind}: tolerance")
         assert "TIME_SEC DURATION" in db.execute("SELECT tessera_ddl(?)", (path,)).fetchone()[0], kind
     if xr:
+        days = pd.date_range("2024-05-01", periods=3)
+        tessera.create("labels-days", xr.Dataset({"v": (("day", "x"), np.arange(6.0).reshape(3, 2))}, coords={"day": days}))
+        of = "FROM 'labels-days'" if "v" not in os.listdir("labels-days") else "FROM 'labels-days/v'"
+        same(tessera.sql(f"SELECT day, avg(v) {of} GROUP BY day ORDER BY day").df()["day"].tolist(), list(days), "days as a key")
+        same(tessera.sql(f"SELECT min(day) AS d {of}").df()["d"].tolist(), [days[0]], "the first day")
         np.testing.assert_array_equal(xr.open_dataset("labels-set", engine="tessera")["step"].values.astype("m8[s]"), steps)
     for words in ("TEXT DURATION", "INT64 DURATION", "DATE DURATION"):
         fails(sqlite3.OperationalError, "DURATION is for TIME_HR to TIME_AS", lambda: db.execute(f"CREATE VIRTUAL TABLE no USING tessera(n INT32 DIMENSION(0, 9, 5) LABEL l {words}, v INT)"))

@@ -269,6 +269,7 @@ def test_names():
     fails(tessera.Error, "duplicate WITH table name: a", lambda: tessera.sql("WITH a AS (SELECT 1) SELECT * FROM a", a=a))
     tessera.create("lone", k)
     fails(tessera.Error, "a path in FROM is in quotes: 'lone'", lambda: tessera.sql("SELECT * FROM lone"))
+    fails(tessera.Error, "leaves the text to SQLite, which knows no paths", lambda: tessera.sql("SELECT * FROM './lone'", columnar="never"))
     fails(tessera.Error, "say k=k", lambda: tessera.sql("SELECT * FROM k"))
     fails(TypeError, "unexpected keyword argument 'memory'", lambda: tessera.sql("SELECT 1", memory=3))
     fails(TypeError, "make a DataFrame of it", lambda: tessera.sql("SELECT * FROM t", t=[1, 2]))

@@ -572,7 +572,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
                     continue
                 value = frame.f_locals.get(name, frame.f_globals.get(name))
                 if value is None:
-                    _say_where(e, name, frame)
+                    _say_where(e, name, frame, columnar)
                     raise
                 _add(sources, life, name, value, connection, limits)
         if columnar == "require":
@@ -585,8 +585,12 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     return result
 
 
-def _say_where(error, name, frame):
+def _say_where(error, name, frame, columnar):
     """Adds to an error what else has that name: a path, or a variable of a function further out. Python hands an inner function only what its own code uses."""
+    if os.path.isdir(name) and "/" in name and columnar == "never":
+        error.args = (f"{error.args[0]}: columnar='never' leaves the text to SQLite, which knows no paths: leave it out, or make a table: CREATE VIRTUAL TABLE t USING "
+                      f"tessera({statements.text(name)})", *error.args[1:])
+        return
     if os.path.isdir(name) and "/" in name:
         error.args = (f"{error.args[0]}: the directory is no array; `tessera ls {name}` lists those in it", *error.args[1:])
         return
