@@ -207,6 +207,22 @@ def appends(db):
         same(pa.table(again)["v"].to_pylist(), [0, 1, 7, 8, 9, 10], "blocks")
 
 
+def zones(db):
+    """Instants without a time zone do not become some of a column with one, which would take them for UTC."""
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "from_arrow"):
+        return
+    instants = pd.Series(pd.to_datetime(["2024-01-01 01:00"]))
+    for path, kind in (("zoned", "datetime64[us, Europe/Zurich]"), ("zoned-arrow", pd.ArrowDtype(pa.timestamp("us", "Europe/Zurich")))):
+        def rows(k, at):
+            return pd.DataFrame({"k": [k], "at": at})
+        tessera.create(path, rows(1, instants.dt.tz_localize("Europe/Zurich").astype(kind)), connection=db, dimensions=["k"], kind="sparse")
+        for naive in (instants, instants.astype(pd.ArrowDtype(pa.timestamp("us")))):
+            fails(TypeError, "column 'at' has the time zone Europe/Zurich", lambda: tessera.create(path, rows(2, naive), connection=db, if_exists="append"))
+        tessera.create(path, rows(2, instants.dt.tz_localize("UTC")), connection=db, if_exists="append")
+        same([str(at) for at in tessera.open(path, connection=db).to_pandas()["at"]], ["2024-01-01 01:00:00+01:00", "2024-01-01 02:00:00+01:00"], path)
+
+
 def durations(db):
     """A timedelta64 comes back as it was, by the option datetimes or because the consumer asks for durations; as times of day only within a day."""
     days = {unit: pa.array([1, None, -3, 5 * 86400 * 1000**power], pa.duration(unit)) for power, unit in enumerate(("s", "ms", "us", "ns"))}
@@ -450,7 +466,7 @@ def odd(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, zones, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 from typing import Any
 
 from .arrays import _STREAM, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
@@ -111,6 +112,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         data, names = _without_index(data, options, "index" in Array(connection, os.fspath(path), state=secret(options)).dims if appends else not numbered)
         if names and not appends:
             options.setdefault("dimensions", names)
+        if appends:
+            _check_zones(data, Array(connection, os.fspath(path), state=secret(options)))
         options = options if appends else _with_dtypes(data, options)
     stream = _taken(data, module)
     token = ctypes.create_string_buffer(33)
@@ -145,6 +148,15 @@ def _with_dtypes(frame, options):
     days = {place for place, name in enumerate(frame.columns) if str(name) not in (options.get("types") or {}) and whole_days(frame.iloc[:, place]) is not None}
     dtypes = note(frame, days)
     return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}} if dtypes else options
+
+
+def _check_zones(frame, array):
+    """Fails if instants without a time zone would be appended to a column that has one: an array keeps instants in UTC, and these may be of any zone."""
+    noted = array._dtypes()
+    for name, dtype in zip(frame.columns, frame.dtypes):
+        zone = re.fullmatch(r"(?:datetime64|timestamp)\[\w+, (?:tz=)?(.+?)\](?:\[pyarrow\])?", noted.get(str(name), ""))
+        if zone and dtype.kind == "M" and getattr(dtype, "tz", None) is None and "tz=" not in str(dtype):
+            raise TypeError(f"column {name!r} has the time zone {zone[1]}, and the instants to append have none: frame[{name!r}].dt.tz_localize({zone[1]!r}) gives them this one")
 
 
 def _without_index(frame, options, kept=True):
