@@ -207,6 +207,15 @@ def appends(db):
         same(pa.table(again)["v"].to_pylist(), [0, 1, 7, 8, 9, 10], "blocks")
 
 
+def far(db):
+    """Days past the year 9999, which Python's dates do not reach."""
+    pd, numpy = installed("pandas"), installed("numpy")
+    if not pd or not hasattr(pd.DataFrame, "from_arrow"):
+        return
+    frame = pd.DataFrame({"v": numpy.array(["9999-12-31", "0001-01-01", "12000-01-01", "NaT"], "M8[s]")})
+    pd.testing.assert_frame_equal(tessera.create("far", frame, connection=db).to_pandas()[["v"]], frame)
+
+
 def zones(db):
     """Instants without a time zone do not become some of a column with one, which would take them for UTC."""
     pd = installed("pandas")
@@ -466,7 +475,7 @@ def odd(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, zones, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, zones, far, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

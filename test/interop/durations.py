@@ -10,6 +10,7 @@ import random
 import sqlite3
 import statistics
 import sys
+import warnings
 
 from package import fails, libraries, library, run, same
 
@@ -420,6 +421,11 @@ def test_damaged_metadata():
         fails(sqlite3.DatabaseError, "column 'd'", lambda: db.execute("SELECT * FROM tessera_aggregate('damaged', 'd')").fetchall())
         same(db.execute("SELECT max FROM tessera_aggregate('damaged', 'v')").fetchall(), [(7,)], "an aggregate of another column")
         assert (last in str(db.execute("SELECT * FROM tessera_check('damaged')").fetchall())), "the check names the file"
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            frame = tessera.open("damaged", datetimes="duration").to_pandas()
+        same((frame["d"].tolist(), frame["v"].tolist()), ([pd.Timedelta("25h")], [7]), "a DataFrame")
+        assert any(last in str(warning.message) for warning in said), said
     os.remove(place)
     db = connected()
     db.execute("CREATE VIRTUAL TABLE x USING tessera('damaged')")
@@ -477,7 +483,7 @@ def test_labels():
         same(array.mean("v", by="step").df()["step"].tolist(), durations, f"{kind}: a mean by the label")
         same((array["step"].max(), array["step"].sum()), (np.timedelta64(360000, "s"), np.timedelta64(sum(seconds), "s")), f"{kind}: methods")
         hour = pd.Timedelta("1h")
-        for given, found in ((hour * 30, [3.0]), (np.timedelta64(100, "h"), [4.0]), (slice(hour * 6, hour * 30), [1.0, 2.0, 3.0]), (slice(hour * 24, None), [3.0, 4.0]), ([hour * 100, hour * 6], [4.0, 1.0]),
+        for given, found in ((hour * 30, [3.0]), (np.timedelta64(100, "h"), [4.0]), (slice(hour * 6, hour * 30), [1.0, 2.0, 3.0]), (slice(hour * 24, None), [3.0, 4.0]), ([hour * 100, hour * 6], [4.0, 1.0]), (steps[[1, 3]], [1.0, 3.0]), (pd.Series(steps[[1, 3]]), [1.0, 3.0]), (pd.to_timedelta(steps[[3, 1]]), [3.0, 1.0]), (pa.array(steps[:2]), [0.0, 1.0]),
                              (pd.Timedelta("30h") + pd.Timedelta("1ms"), [])):
             same(array.sel(step=given).numpy("v").ravel().tolist(), found, f"{kind}: sel {given}")
         for method, given, found in (("nearest", hour * 24, 2), ("pad", hour * 29, 2), ("backfill", hour * 24, 3), ("nearest", hour * 1000, 4), ("nearest", pd.Timedelta("26.5h"), 2),

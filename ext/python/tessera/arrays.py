@@ -22,11 +22,12 @@ import sys
 import threading
 import time
 import urllib.parse
+import warnings
 import weakref
 from typing import Any
 
 from . import statements as sql
-from .errors import Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
+from .errors import Corrupt, Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -309,6 +310,15 @@ def _is_duration(value):
     return type(value).__name__ in ("timedelta", "Timedelta", "timedelta64") and not is_missing(value)
 
 
+def _listed_durations(value):
+    """Returns the durations of an ndarray, an Index, a Series or the like as a list; anything else as it is."""
+    durations = getattr(getattr(value, "dtype", None), "kind", "") == "m" or type(value).__module__.startswith("pyarrow") and str(getattr(value, "type", "")).startswith("duration")
+    if not durations or getattr(value, "ndim", 1) != 1:
+        return value
+    import numpy
+    return list(numpy.asarray(value))
+
+
 def _attoseconds(duration):
     """Returns a duration of any length, exactly."""
     duration = _scalar(duration)
@@ -566,7 +576,11 @@ class Array(Stream):
         return self._connection or _connect(self._state.get("database"))
 
     def _dtypes(self):
-        found = self._about("value", "tessera_metadata", f"key = '{DTYPES}'")
+        try:
+            found = self._about("value", "tessera_metadata", f"key = '{DTYPES}'")
+        except Corrupt as e:   # the rows are whole
+            warnings.warn(f"the dtypes that columns had in a DataFrame are not known: {e}", stacklevel=4)
+            return {}
         try:
             kept = json.loads(found[0][0]) if found else {}
         except (TypeError, ValueError):   # anybody may set metadata
@@ -996,6 +1010,7 @@ class Array(Stream):
 
     def _in_units(self, name, value):
         """Returns a value, or a list, tuple or slice of some, with durations as numbers of the column's unit, if the column has durations."""
+        value = _listed_durations(value)
         parts = [value.start, value.stop] if isinstance(value, slice) else value if isinstance(value, (list, tuple)) else [value]
         if not any(map(_is_duration, parts)) or name not in self._durations():
             return value

@@ -371,15 +371,17 @@ def to_pandas(stream, gaps=False, dtypes=None):
         schema = pyarrow.schema([field.with_type(times.get(field.name, field.type)) for field in reader.schema])
         reader = pyarrow.RecordBatchReader.from_stream(stream, schema=schema)
     table = reader.read_all()
-    frame = pandas.DataFrame.from_arrow(table) if hasattr(pandas.DataFrame, "from_arrow") else table.to_pandas()
+    shown = table
+    for place, field in enumerate(table.schema):
+        if field.type == pyarrow.date32():   # instants in pandas: as dates they would have no .dt, and end with the year 9999
+            shown = shown.set_column(place, field.with_type(pyarrow.timestamp("ms")), shown.column(place).cast(pyarrow.timestamp("ms")))
+    frame = pandas.DataFrame.from_arrow(shown) if hasattr(pandas.DataFrame, "from_arrow") else shown.to_pandas()
     types = nullable_types()
     for place, (name, column) in enumerate(zip(table.column_names, table.columns)):
         whole = pyarrow.types.is_integer(column.type) and column.null_count
         wide = whole and column.type in (pyarrow.int64(), pyarrow.uint64()) and not frame.iloc[:, place].abs().max() < 2 ** 53
         if wide or whole and gaps or column.type == pyarrow.bool_() and column.null_count:   # else they were floats or objects
             frame.isetitem(place, column.to_pandas(types_mapper=types.get))
-        elif column.type == pyarrow.date32():   # days were instants of pandas, which as dates have no .dt
-            frame.isetitem(place, column.to_pandas(date_as_object=False))
         if name in (dtypes or {}):
             frame.isetitem(place, restore(column, frame.iloc[:, place], dtypes[name]))
     return frame
