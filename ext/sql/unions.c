@@ -152,19 +152,21 @@ static bool is_alias(const token_list *list, uint64_t i) {
   return may_be_name(list, i) && !token_in(list, i, others);
 }
 
-/* Gives the SELECT of a view in parentheses, from sqlite3_malloc, from its CREATE VIEW. The text may end with a
- * comment. */
+/* Gives the SELECT of a view in parentheses, from sqlite3_malloc, from its CREATE VIEW; without a comment at its end,
+ * which may be open. */
 static int view_select(const char *created, char **select, tsr_error *error) {
   static const char *const as[] = {"AS", NULL};
   token_list list;
   TSX_TRY(list_tokens(created, &list, error));
   const uint64_t at = find_word(&list, 0, list.count, as);
-  const char *text = at + 1 < list.count ? list.tokens[at + 1].text : "";
+  const bool complete = at + 1 < list.count;
+  const char *text = complete ? list.tokens[at + 1].text : "";
+  const int size = complete ? (int)(list.tokens[list.count - 1].text + list.tokens[list.count - 1].size - text) : 0;
   const uint64_t columns = at > 0 && token_is(&list, at - 1, ")") ? around_begin(&list, at - 1) : 0;
-  const int size = (int)(columns ? list.tokens[at].text - list.tokens[columns - 1].text : 0);
-  *select = size ? sqlite3_mprintf("(WITH tessera_view%.*s AS (%s\n) SELECT * FROM tessera_view)", size,
-                                   list.tokens[columns - 1].text, text)
-                 : sqlite3_mprintf("(%s\n)", text);
+  const int names = (int)(columns ? list.tokens[at].text - list.tokens[columns - 1].text : 0);
+  *select = names ? sqlite3_mprintf("(WITH tessera_view%.*s AS (%.*s) SELECT * FROM tessera_view)", names,
+                                    list.tokens[columns - 1].text, size, text)
+                  : sqlite3_mprintf("(%.*s)", size, text);
   sqlite3_free(list.tokens);
   return *select ? TSR_OK : tsx_out_of_memory(error);
 }
