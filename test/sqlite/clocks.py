@@ -400,6 +400,14 @@ def test_a_schema_that_is_ahead():
         host.check_contains(db.error(f"SELECT {change}").text, "ahead of this machine's clock")
 
 
+def with_the_schema_ahead(db):
+    """Puts the newest schema of an array an hour ahead. Returns a connection that has not seen it."""
+    put_ahead(db.path, max(n for n in os.listdir(f"{db.path}/__schema") if n.startswith("__1")), HOUR)
+    other = Database()
+    other.table("t", db.path)
+    return other
+
+
 def test_writers_beside_a_schema_that_is_ahead():
     """Rows and blocks are written with the schema that is in force, whatever the schema that is ahead has dropped or added."""
     for kind in KINDS[:2]:
@@ -409,9 +417,7 @@ def test_writers_beside_a_schema_that_is_ahead():
             time.sleep(.003)
             db.query(f"SELECT {change}")
             path = db.path
-            put_ahead(path, max(n for n in os.listdir(f"{path}/__schema") if n.startswith("__1")), HOUR)
-            db = Database()
-            db.table("t", path)
+            db = with_the_schema_ahead(db)
             db.query("INSERT INTO t VALUES(2, 20, 200)")
             db.query("SELECT tessera_create_as(?, 'SELECT 3 AS x, 30 AS v, 300 AS w', '{\"if_exists\":\"append\"}')", (path,))
             written = "WHERE v IS NOT NULL ORDER BY x"
@@ -432,10 +438,7 @@ def test_merges_beside_a_schema_that_is_ahead():
             schemas = set(db.query("SELECT schema FROM tessera_fragments('db:t')"))
             time.sleep(.003)
             db.query(f"SELECT {change}")
-            path = db.path
-            put_ahead(path, max(n for n in os.listdir(f"{path}/__schema") if n.startswith("__1")), HOUR)
-            db = Database()
-            db.table("t", path)
+            db = with_the_schema_ahead(db)
             same(db.value("SELECT tessera_consolidate('db:t')"), 2, f"{kind}: {change}")
             same(set(db.query("SELECT schema FROM tessera_fragments('db:t')")), schemas, f"{kind}: {change}")
             for after in ("SELECT 1", "SELECT tessera_vacuum('db:t', '{\"grace_s\":0}')"):
