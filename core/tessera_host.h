@@ -81,7 +81,7 @@ typedef struct tsr_upkeep_options { /* `= {0}` merges everything that is worth i
   uint64_t most_bytes; /* limit of the stored bytes that are read; 0: none */
   uint64_t most_merges; /* 0: no limit */
   uint64_t milliseconds; /* after which no merge begins, except the first; 0: no limit */
-  bool files; /* join the files of commits, and footers, even if there are few, and past the limits above */
+  bool files; /* with a vacuum: join the files of commits, and footers, even if few, and past the limits above */
   bool automatic; /* count the merges as auto_merges, the time as auto_merge_ms */
   bool count_only; /* change nothing: `left` counts all merges */
   tsr_upkeep_vacuum vacuum;

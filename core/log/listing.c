@@ -230,7 +230,12 @@ int tsr__renewal_add_con_entry(tsr_renewal *r, const char *path, const tsr_commi
   bool old_layout = !layout_has_commits_folder(item.parsed.version);
   if (is_ignored(r, commit->name, old_layout)) return TSR_OK;
   TSR_TRY(tsr__map_put(&r->in_con, commit->name, commit->name, r->error));
-  return old_layout ? TSR_OK : tsr__renewal_add_fragment(r, item.name, &item.parsed, false);
+  if (old_layout) return TSR_OK;
+  tsr_commit_list *fragments = &r->listing->fragments;
+  const uint64_t before = fragments->count;
+  TSR_TRY(tsr__renewal_add_fragment(r, item.name, &item.parsed, false));
+  if (fragments->count > before) fragments->items[before].joined = true;
+  return TSR_OK;
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */

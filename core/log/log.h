@@ -331,6 +331,7 @@ typedef struct tsr_committed {
   const uint8_t *bytes; /* delete in a .con: its generic tile; else NULL */
   uint64_t size; /* of `bytes`, in bytes */
   bool prepared; /* the fragment or delete is not published; it counts because the host has committed it */
+  bool joined; /* the fragment is committed by a .con, perhaps also by a file of its own */
 } tsr_committed;
 
 typedef struct tsr_commit_list {

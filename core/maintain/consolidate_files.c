@@ -242,26 +242,39 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
   *end = TSR_MAX(*end, name->end);
 }
 
-/* Appends the lines of a new .con to `out`: all commits and deletes in the listing that are published. Fragments that
- * merges have replaced are left out, since a vacuum may be removing them. Extends start..end to the times of the
- * commits. */
-static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
+/* Which of the published commits and deletes in the listing a new .con has. */
+typedef enum con_choice {
+  IN_FORCE, /* all but those of fragments that merges have replaced, since a vacuum may be removing them */
+  NOT_JOINED /* those that no .con has, also of replaced fragments, since without a vacuum these stay */
+} con_choice;
+
+/* Returns true if a commit in the listing is published for good. An array in the database is frozen while a transaction
+ * writes to it. The transaction's own commit has a later time; if COMMIT fails and is repeated, it gets another name. */
+static bool is_final(const tsr_array *array, const tsr_committed *item) {
+  return !item->prepared && (!array->log.frozen || item->parsed.end <= array->log.frozen);
+}
+
+/* Appends the lines of a new .con to `out`. Extends start..end to the times of the commits. */
+static int encode_commits(tsr_array *array, con_choice choice, tsr_buffer *out, uint64_t *start, uint64_t *end,
+                          tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
-  int rc = tsr__replaced(array, &replaced, error);
+  int rc = choice == IN_FORCE ? tsr__replaced(array, &replaced, error) : TSR_OK;
   const tsr_commit_listing *listing = array->log.listing;
   for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
     rc = tsr__cancelled(&array->environment->memory, error);
-    if (rc < 0 || item->old_layout || item->prepared || tsr__map_get(&replaced, item->name)) continue;
+    if (rc < 0 || item->old_layout || !is_final(array, item) || tsr__map_get(&replaced, item->name)) continue;
+    if (choice == NOT_JOINED && item->joined) continue;
     note_times(&item->parsed, start, end);
     rc = tsr__commits_encode_write(item->name, out, error);
   }
   for (uint64_t i = 0; i < listing->deletes.count && rc >= 0; i++) {
-    if (listing->deletes.items[i].prepared) continue;
-    note_times(&listing->deletes.items[i].parsed, start, end);
+    const tsr_committed *item = &listing->deletes.items[i];
+    if (!is_final(array, item) || (choice == NOT_JOINED && item->bytes)) continue;
+    note_times(&item->parsed, start, end);
     rc = tsr__cancelled(&array->environment->memory, error);
-    if (rc >= 0) rc = put_delete(array, &listing->deletes.items[i], out, error);
+    if (rc >= 0) rc = put_delete(array, item, out, error);
     tsr_work_done(array->environment, 1);
   }
   tsr__map_release(&replaced);
@@ -343,14 +356,14 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
   return rc <= 0 ? rc : cancel_missing(array, path, version, error);
 }
 
-/* Writes one .con with all commits. *written is false if there are none. */
-static int write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
+/* Writes one .con. *written is false if there are no commits for it. */
+static int write_chosen(tsr_array *array, con_choice choice, uint32_t version, bool *written, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
   int rc = TSR_ABORT;
   for (int i = 0; rc == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
     uint64_t start = UINT64_MAX, end = 0;
     out.size = 0;
-    rc = encode_commits(array, &out, &start, &end, error);
+    rc = encode_commits(array, choice, &out, &start, &end, error);
     *written = out.size > 0;
     if (rc >= 0 && out.size) rc = write_con(array, version, &out, start, end, error);
   }
@@ -417,7 +430,7 @@ int tsr__replace_truncated_con(tsr_array *array, uint32_t version, uint64_t *rem
   const tsr_commit_listing *listing = array->log.listing;
   bool written = false;
   if (listing->truncated_con.count == 0) return TSR_OK;
-  TSR_TRY(write_all(array, TSR_MAX(version, 12), &written, error));
+  TSR_TRY(write_chosen(array, IN_FORCE, TSR_MAX(version, 12), &written, error));
   TSR_TRY(tsr__log_list(&array->log, true, true, error));
   listing = array->log.listing;
   for (uint64_t i = 0; i < listing->truncated_con.count; i++) {
@@ -450,10 +463,15 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   } else {
     bool damaged = false;
     if (loose + consolidated == 1) TSR_TRY(find_damaged_copy(array, &damaged, error));
-    if (loose + consolidated >= 2 || damaged) TSR_TRY(write_all(array, version, &written, error));
+    if (loose + consolidated >= 2 || damaged) TSR_TRY(write_chosen(array, IN_FORCE, version, &written, error));
   }
   if (written) *merged = loose + consolidated;
   return restore_deletes(array, error);
+}
+
+int tsr__join_commits(tsr_array *array, uint32_t version, tsr_error *error) {
+  bool written;
+  return write_chosen(array, NOT_JOINED, version, &written, error);
 }
 
 /* ---- Footers ----------------------------------------------------------------------------------------------------- */

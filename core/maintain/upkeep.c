@@ -23,6 +23,7 @@
 #include "environment/environment.h"
 #include "format/layout.h"
 #include "format/schema.h"
+#include "label/label.h"
 #include "log/log.h"
 #include "store/store.h"
 #include "tessera_host.h"
@@ -32,6 +33,7 @@
 #define LEASE_SECONDS    30
 #define PASSES           64 /* a pass that merges nothing ends earlier */
 #define FILES_FACTOR     16 /* commits have files of their own until there are this many times `fanout` */
+#define JOINED_GRACE     10000 /* ms for which a commit's own file stays once a .con has the commit */
 
 /* ---- Tiers ------------------------------------------------------------------------------------------------------- */
 
@@ -96,6 +98,7 @@ typedef struct upkeep_call {
   tsr_array *array;
   const tsr_upkeep_options *options;
   tsr_tiers tiers;
+  bool joined; /* commits, into a .con */
   tsr_upkeep *result;
 } upkeep_call;
 
@@ -129,10 +132,13 @@ static int merge_fragments(upkeep_call *u, tsr_error *error) {
   return TSR_OK;
 }
 
+/* ---- Files of commits and footers -------------------------------------------------------------------------------- */
+
 /* Joins the files of commits, and the footers of fragments, into one file each. */
 static int merge_files(upkeep_call *u, tsr_error *error) {
   static const tsr_maintenance kinds[] = {TSR_MAINTAIN_COMMITS, TSR_MAINTAIN_FRAGMENT_META};
-  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes};
+  /* not what a transaction that keeps the array frozen has written */
+  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes, .as_of = u->array->log.frozen};
   for (int i = 0; i < 2; i++) {
     uint64_t merged = 0;
     const int rc = tsr_array_consolidate(u->array, kinds[i], &options, &merged, error);
@@ -156,12 +162,61 @@ int tsr_array_keeps_times(tsr_array *array, tsr_error *error) {
   return vacuum_is_harmless(array, error);
 }
 
+/* Returns how many commits in the listing have no more than a file of their own. */
+static uint64_t count_loose(const tsr_commit_listing *listing) {
+  uint64_t loose = 0;
+  for (uint64_t i = 0; i < listing->fragments.count; i++) {
+    const tsr_committed *item = &listing->fragments.items[i];
+    loose += !item->joined && !item->prepared && !item->old_layout;
+  }
+  return loose;
+}
+
+static int join_footers(const upkeep_call *u, tsr_array *array, tsr_error *error) {
+  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes, .as_of = array->log.frozen};
+  uint64_t merged = 0;
+  const int rc = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENT_META, &options, &merged, error);
+  return rc == TSR_UNSUPPORTED ? TSR_OK : rc;
+}
+
+/* Returns for how long the files of joined commits stay, in ms. */
+static uint64_t joined_grace(const upkeep_call *u) {
+  if (u->array->store->is_one_file) return 0; /* every reader has a snapshot of the database */
+  return u->options->automatic ? JOINED_GRACE : TSR_MIN(u->options->grace, JOINED_GRACE);
+}
+
+/* Keeps the names in __commits few, of the array or of one of its labels, without a vacuum. Each transaction reads them
+ * all, and what merges have replaced stays committed. So as soon as there are many commits with files of their own,
+ * they are joined into a .con, and some time later their files are removed. Nothing else is: readers may be about to
+ * open it. */
+static int join_array(void *argument, tsr_array *array, tsr_error *error) {
+  upkeep_call *u = argument;
+  const uint64_t many = tsr__mul_sat(u->tiers.rules.fanout, FILES_FACTOR);
+  const tsr_schema *schema;
+  uint32_t version;
+  TSR_TRY(tsr__log_list(&array->log, true, false, error));
+  const uint64_t loose = count_loose(array->log.listing);
+  if (loose < many && array->log.listing->written <= loose) return TSR_OK;
+  TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
+  TSR_TRY(tsr__schema_write_version(schema, &version, error));
+  if (!layout_has_commits_folder(version)) return TSR_OK;
+  if (loose >= many) TSR_TRY(tsr__join_commits(array, version, error));
+  if (loose >= many) TSR_TRY(join_footers(u, array, error));
+  u->joined |= loose >= many;
+  return tsr__vacuum_joined(array, joined_grace(u), error);
+}
+
+/* ---- Removing what was replaced ---------------------------------------------------------------------------------- */
+
+/* Returns 1 if this call removes what merges have replaced, else 0. */
+static int removes_replaced(const upkeep_call *u, tsr_error *error) {
+  const tsr_upkeep_vacuum vacuum = u->options->vacuum;
+  if (vacuum == TSR_UPKEEP_VACUUM_HARMLESS) return vacuum_is_harmless(u->array, error);
+  return vacuum == TSR_UPKEEP_VACUUM_ALWAYS;
+}
+
 static int remove_replaced(upkeep_call *u, tsr_error *error) {
-  const tsr_upkeep_options *o = u->options;
-  const tsr_vacuum_options options = {.grace = o->grace, .most = o->most_removed};
-  const int harmless = vacuum_is_harmless(u->array, error);
-  if (harmless < 0) return harmless;
-  if (!harmless && o->vacuum != TSR_UPKEEP_VACUUM_ALWAYS) return TSR_OK;
+  const tsr_vacuum_options options = {.grace = u->options->grace, .most = u->options->most_removed};
   return tsr_array_vacuum(u->array, TSR_MAINTAIN_FRAGMENTS | TSR_MAINTAIN_COMMITS | TSR_MAINTAIN_FRAGMENT_META,
                           &options, &u->result->removed, error);
 }
@@ -169,11 +224,16 @@ static int remove_replaced(upkeep_call *u, tsr_error *error) {
 static int keep_up(upkeep_call *u, tsr_error *error) {
   const uint64_t files = tsr__mul_sat(u->tiers.rules.fanout, FILES_FACTOR);
   TSR_TRY(merge_fragments(u, error));
+  const int removes = removes_replaced(u, error);
+  if (removes < 0) return removes;
+  if (!removes) {
+    TSR_TRY(join_array(u, u->array, error));
+    return u->joined ? tsr__label_arrays_each(u->array, join_array, u, error) : TSR_OK;
+  }
   const bool many = u->array->log.listing && u->array->log.listing->written >= files;
   /* a caller that asks for it does so rarely: put off whenever merges took long, it would not happen under load */
   if (u->options->files || (!is_over(&u->tiers) && !u->options->automatic && many)) TSR_TRY(merge_files(u, error));
-  if (u->options->vacuum != TSR_UPKEEP_VACUUM_NEVER) TSR_TRY(remove_replaced(u, error));
-  return TSR_OK;
+  return remove_replaced(u, error);
 }
 
 /* Counts what waits, and merges nothing: another process has the lease. */

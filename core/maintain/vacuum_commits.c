@@ -18,6 +18,7 @@
 #include "environment/environment.h"
 
 #define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
+#define FILES_AT_ONCE   1000u /* commit files that one call removes */
 
 /* Returns true if a file is an .ign that does not belong to a merge in progress. */
 static bool is_ignore_file(const char *name) {
@@ -392,6 +393,52 @@ static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
   return rc;
 }
 
+/* Removes the .wrt files among the entries of __commits whose fragments are in `active`. */
+static int remove_joined(tsr_vacuum *v, const tsr_listing *entries, const tsr_map *active, tsr_error *error) {
+  const char **paths;
+  uint64_t count = 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, entries->count, &paths, error));
+  for (uint64_t i = 0; i < entries->count; i++) {
+    uint64_t stem;
+    const char *text = entries->entries[i].name;
+    if (!tsr__name_suffix(text, TSR_SUFFIX_WRITE, &stem)) continue;
+    tsr_path name = tsr__path_of("", text, "");
+    name.text[stem] = 0;
+    if (tsr__map_get(active, name.text)) TSR_TRY(add_path(v, TSR_DIR_COMMITS, text, "", paths, &count, error));
+  }
+  tsr__work_more(v->environment, count);
+  for (uint64_t i = 0; i < count; i += FILES_AT_ONCE) {
+    const uint64_t n = TSR_MIN(count - i, FILES_AT_ONCE);
+    TSR_TRY(tsr__cancelled(&v->environment->memory, error));
+    v->listed = false;
+    TSR_TRY(tsr__store_remove_many(v->store, paths + i, n, error));
+    v->removed += n;
+    tsr_work_done(v->environment, n);
+  }
+  return TSR_OK;
+}
+
+static int vacuum_joined(tsr_vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
+  int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
+  if (rc >= 0) rc = read_consolidated(v, &entries, true, &active, &ignored, error);
+  if (rc >= 0) rc = remove_joined(v, &entries, &active, error);
+  tsr__map_release(&active);
+  tsr__map_release(&ignored);
+  tsr__listing_release(&entries);
+  return rc < 0 || v->removed == 0 ? rc : tsr__vacuum_sync(v, TSR_DIR_COMMITS, error);
+}
+
+int tsr__vacuum_joined(tsr_array *array, uint64_t grace, tsr_error *error) {
+  tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array, .grace = grace};
+  TSR_TRY(tsr__store_own(v.store, TSR_DIR_COMMITS, error)); /* a symbolic link may lead to another array */
+  tsr__arena_init(&v.arena, v.store->memory);
+  const int rc = vacuum_joined(&v, error);
+  tsr__arena_release(&v.arena);
+  return rc < 0 || v.removed == 0 ? rc : tsr__log_list(&array->log, true, true, error);
+}
+
 int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
@@ -400,16 +447,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = read_consolidated(v, &entries, true, &active, &ignored, error);
-  tsr__work_more(v->environment, entries.count);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    uint64_t stem;
-    tsr_work_done(v->environment, 1);
-    if ((rc = tsr__cancelled(&v->environment->memory, error)) < 0) break;
-    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_WRITE, &stem)) continue;
-    tsr_path name = tsr__path_of("", entries.entries[i].name, "");
-    name.text[stem] = 0;
-    if (tsr__map_get(&active, name.text)) rc = remove_commits(v, entries.entries[i].name, error);
-  }
+  if (rc >= 0) rc = remove_joined(v, &entries, &active, error);
   if (rc >= 0) rc = vacuum_consolidated(v, &entries, &ignored, error);
   if (rc >= 0) rc = tsr__vacuum_sync(v, TSR_DIR_COMMITS, error);
   if (rc >= 0) rc = vacuum_ignored(v, error);

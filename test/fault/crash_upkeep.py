@@ -92,6 +92,8 @@ SCENARIOS = {
                        "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"grace_s\":0}')"),
     "upkeep of two runs": Scenario(SPARSE[:1] + [f"INSERT INTO t SELECT i, {n}, 'run' FROM n({5 * n}, {5 * n + 7})" for n in range(8)],   # both are committed together
                                    "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"grace_s\":0}')"),
+    "upkeep that joins commits": Scenario(SPARSE[:1] + [f"INSERT INTO t VALUES({n}, {n}, 'one')" for n in range(64)],
+                                          "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"vacuum\":false,\"grace_s\":0}')"),
     "vacuum inside": Scenario(INSIDE + ["SELECT tessera_consolidate('db:t')"], "SELECT tessera_vacuum('db:t')"),
     "set metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', 3)"),
     "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', NULL)"),

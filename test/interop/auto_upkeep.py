@@ -37,11 +37,29 @@ def rows_of(array, moment=None):
     return sorted(zip(cells["x"].tolist(), cells["a"].tolist()))
 
 
-def main():
+def age_lists(array):
+    """Makes the .con files a minute old, so that the next COMMIT that merges removes the .wrt files of their commits. Returns the names of both kinds of files."""
+    commits = os.path.join(array, "__commits")
+    lists = [name for name in os.listdir(commits) if name.endswith(".con")]
+    for name in lists:
+        os.utime(os.path.join(commits, name), (time.time() - 60,) * 2)
+    return lists, [name for name in os.listdir(commits) if name.endswith(".wrt")]
+
+
+def check(vacuums):
+    """`vacuums`: COMMITs remove what was replaced, and TileDB vacuums meanwhile; else nothing goes but the .wrt files of commits that a .con has, until TileDB's vacuums at the end."""
     with tempfile.TemporaryDirectory() as folder:
         array = os.path.join(folder, "a")
-        shell(folder, f"CREATE VIRTUAL TABLE t USING tessera('{array}', auto_consolidate=4, auto_vacuum_s=0, x INT64 DIMENSION(0, 100000, 1000), a INT64 NOT NULL);")
+        shell(folder, f"CREATE VIRTUAL TABLE t USING tessera('{array}', auto_consolidate=4, {'auto_vacuum_s=0, ' if vacuums else ''}x INT64 DIMENSION(0, 100000, 1000), a INT64 NOT NULL);")
         config, state, past = tiledb.Config(TILEDB_MEMORY), {}, []
+
+        def compare():
+            for moment, rows in past:
+                assert rows_of(array, moment) == rows, f"TileDB as of {moment}"
+                printed = shell(folder, f"SELECT x || ' ' || a FROM t WHERE as_of = {moment} ORDER BY x;").split("\n")[:-1]
+                assert printed == [f"{x} {v}" for x, v in rows], f"tessera as of {moment}"
+            assert shell(folder, f"SELECT severity, file, message FROM tessera_check('{array}') WHERE severity <> 'note';") == ""
+
         for number in range(ROUNDS):
             statements = []
             for i in range(COMMITS):
@@ -54,19 +72,28 @@ def main():
                 state[5000 + number] = number
                 with tiledb.open(array, "w") as a:
                     a[np.array([5000 + number])] = {"a": np.array([number], dtype=np.int64)}
-            if number % 4 == 3:
+            if vacuums and number % 4 == 3:
                 tiledb.consolidate(array, config=config)
                 tiledb.vacuum(array, config=config)
+            age_lists(array)
             past.append((int(time.time() * 1000), sorted(state.items())))
             time.sleep(0.005)
-        for moment, rows in past:
-            assert rows_of(array, moment) == rows, f"TileDB as of {moment}"
-            printed = shell(folder, f"SELECT x || ' ' || a FROM t WHERE as_of = {moment} ORDER BY x;").split("\n")[:-1]
-            assert printed == [f"{x} {v}" for x, v in rows], f"tessera as of {moment}"
+        lists, written = age_lists(array)
+        assert vacuums or (lists and len(written) < ROUNDS * COMMITS * 2 // 3), (lists, written)
+        compare()
         fragments = int(shell(folder, f"SELECT count(*) FROM tessera_fragments('{array}');"))
         assert fragments <= 16, fragments
-        assert shell(folder, f"SELECT severity, file, message FROM tessera_check('{array}') WHERE severity <> 'note';") == ""
-        print(f"{ROUNDS * COMMITS} commits, {fragments} fragments")
+        for mode in () if vacuums else ("commits", "fragments"):
+            modes = tiledb.Config({**TILEDB_MEMORY, "sm.consolidation.mode": mode, "sm.vacuum.mode": mode})
+            tiledb.consolidate(array, config=modes)
+            tiledb.vacuum(array, config=modes)
+            compare()
+        print(f"{ROUNDS * COMMITS} commits, {fragments} fragments, {len(lists)} .con, {len(written)} .wrt")
+
+
+def main():
+    check(True)
+    check(False)
 
 
 if __name__ == "__main__":
