@@ -256,12 +256,16 @@ TSR_API int tsr_places_open(tsr_environment *environment, const tsr_schema *sche
                             tsr_error *error);
 TSR_API void tsr_places_close(tsr_places *places); /* NULL is fine */
 TSR_API void tsr_places_clear(tsr_places *places);
-/* Adds the places of a reader's present batch. If they become too many, only the last ones stay: the set is a hint. */
+/* Says that all places are added before the first look-up, and that look-ups come in the order of coordinates. Other
+ * sets are for look-ups that follow each batch, in its order. */
+TSR_API void tsr_places_gather(tsr_places *places);
+/* Adds the places of a reader's present batch. A set that is not gathered forgets earlier batches now and then. If
+ * memory is lacking, places are left out: the set is a hint. */
 TSR_API int tsr_places_add(tsr_places *places, tsr_reader *reader, const tsr_batch *batch, tsr_error *error);
 /* Says that requests for single places of the set will follow. The set is borrowed until another call; NULL: nothing is
  * expected any more. It may grow meanwhile. Ends the present request if the set is another one. Dense arrays find cells
  * without it, and ignore it. */
-TSR_API int tsr_reader_expect(tsr_reader *reader, const tsr_places *places, tsr_error *error);
+TSR_API int tsr_reader_expect(tsr_reader *reader, tsr_places *places, tsr_error *error);
 
 /* Compares the cells of a dense array that a reader gives with an earlier state of the array. */
 typedef struct tsr_unchanged tsr_unchanged;

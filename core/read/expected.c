@@ -5,8 +5,9 @@
  * a row block, and serves the requests from there.
  *
  * The first request is always served by itself, since it tells which fields the caller uses. Later places that the
- * caller adds to the set are read when one of them is asked for. Memory permitting: if it does not, every request is
- * served by itself. A field that is first read after its rows were copied comes from the array; the next request copies
+ * caller adds to the set are read when one of them is asked for. The block has a window of at most TSR_PLACES_MAX
+ * places, which moves on to a place beyond it; if hardly any place of a window was asked for, the requests are not as
+ * announced. Then, and if memory does not suffice, every request is served by itself. A field that is first read after its rows were copied comes from the array; the next request copies
  * the rows again, with it.
  *
  * Sections: the rows; reading them; the iterator; opening and closing.
@@ -20,17 +21,20 @@
 #include "format/schema.h"
 #include "model/datatype.h"
 
-#define EXPECTED_MIN 4u /* fewer new places are not worth a read of their own */
+#define EXPECTED_MIN  4u /* fewer new places are not worth a read of their own */
+#define EXPECTED_USED 32u /* one place in so many of a window is asked for, at least */
 
 /* ---- The rows ---------------------------------------------------------------------------------------------------- */
 
 struct tsr_expected {
-  const tsr_places *places; /* borrowed */
-  uint64_t generation, loaded; /* of the set; places below `loaded` have their rows in the block */
-  bool asked, gave_up; /* of this generation: a place was asked for; memory is lacking */
+  tsr_places *places; /* borrowed */
+  uint64_t generation; /* of the set */
+  uint64_t base, loaded; /* the window: the block has the rows of places from `base` to `loaded` - 1 */
+  uint64_t served; /* requests since the window was moved */
+  bool asked, gave_up; /* of this generation: a place was asked for; memory is lacking, or the announcement is wrong */
   tsr_reader *inner; /* owned; its budget is part of the reader's */
   tsr_row_block block;
-  tsr_buffer first, next; /* uint32_t, by place and by row: a row + 1; 0: there is none, or no other */
+  tsr_buffer first, next; /* uint32_t, by place of the window and by row: a row + 1; 0: there is none, or no other */
   tsr_arena arena; /* of the window that is being read */
 };
 
@@ -55,7 +59,7 @@ static void forget_rows(tsr_expected *e) {
   tsr__row_block_clear(&e->block);
   tsr__buffer_release(&e->first);
   tsr__buffer_release(&e->next);
-  e->loaded = 0;
+  e->base = e->loaded = e->served = 0;
 }
 
 /* ---- Reading them ------------------------------------------------------------------------------------------------ */
@@ -83,22 +87,23 @@ static int take_rows(tsr_reader *reader, const tsr_batch *batch, tsr_error *erro
   e->next.size += batch->count * sizeof(uint32_t);
   for (uint64_t row = from; row < e->block.rows; row++) {
     const uint32_t number = place_of_row(e, reader->snapshot->schema, row);
-    if (number >= e->first.size / sizeof(uint32_t))
+    if (number < e->base || number - e->base >= e->first.size / sizeof(uint32_t))
       return tsr__fail(error, TSR_ERROR, "a cell came at a place that was not asked for");
-    as_u32(&e->next)[row] = as_u32(&e->first)[number];
-    as_u32(&e->first)[number] = (uint32_t)row + 1;
+    as_u32(&e->next)[row] = as_u32(&e->first)[number - e->base];
+    as_u32(&e->first)[number - e->base] = (uint32_t)row + 1;
   }
   return TSR_OK;
 }
 
-/* Reads the rows at the places from `loaded` on. */
+/* Reads the rows at the places from `loaded` on, as far as the window goes. */
 static int read_window(tsr_reader *reader, tsr_error *error) {
   tsr_expected *e = reader->expected;
-  const uint64_t count = tsr__places_count(e->places), bytes = count * sizeof(uint32_t);
+  const uint64_t count = TSR_MIN(tsr__places_count(e->places) - e->base, TSR_PLACES_MAX);
+  const uint64_t bytes = count * sizeof(uint32_t), more = e->base + count - e->loaded;
   tsr_place_window window;
   tsr_batch batch;
   int rc;
-  TSR_TRY(tsr__place_window_make(e->places, e->loaded, count - e->loaded, &e->arena, &window, error));
+  TSR_TRY(tsr__place_window_make(e->places, e->loaded, more, &e->arena, &window, error));
   TSR_TRY(tsr__buffer_reserve(&e->first, bytes - e->first.size, error));
   memset(e->first.data + e->first.size, 0, bytes - e->first.size);
   e->first.size = bytes;
@@ -110,7 +115,7 @@ static int read_window(tsr_reader *reader, tsr_error *error) {
     if (rc <= 0) break;
     TSR_TRY(take_rows(reader, &batch, error));
   }
-  e->loaded = count;
+  e->loaded += more;
   return rc;
 }
 
@@ -122,12 +127,21 @@ static bool lacks_field(const tsr_reader *reader) {
   return false;
 }
 
+/* Returns the place with which a window begins that has place `number`. */
+static uint64_t base_for(const tsr_expected *e, uint64_t number) {
+  const bool within = number >= e->base && number < e->loaded;
+  if (within || (number >= e->loaded && tsr__places_count(e->places) - e->base <= TSR_PLACES_MAX)) return e->base;
+  return number;
+}
+
 /* Reads what the block lacks. Returns 1; 0 if memory does not suffice. */
-static int read_expected(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+static int read_expected(tsr_reader *reader, const tsr_request *request, uint64_t number, tsr_error *error) {
   tsr_expected *e = reader->expected;
+  const uint64_t base = base_for(e, number);
   tsr_error failure = {0};
-  if (e->loaded == 0 || lacks_field(reader)) {
+  if (e->loaded == e->base || e->base != base || lacks_field(reader)) {
     forget_rows(e);
+    e->base = e->loaded = base;
     e->block.fill_unwritten = reader->predicates.fill_unwritten;
     for (uint32_t f = 0; f < expected_field_count(reader); f++)
       e->block.columns[f].ready = f < reader->snapshot->schema->dimension_count || reader->request.fields[f] ||
@@ -152,7 +166,7 @@ static int read_expected_next(tsr_batch_iterator *iterator, tsr_batch *batch, ts
   const tsr_expected *e = it->reader->expected;
   (void)error;
   it->found = false;
-  it->at = it->at ? as_u32(&e->next)[it->at - 1] : as_u32(&e->first)[it->number];
+  it->at = it->at ? as_u32(&e->next)[it->at - 1] : as_u32(&e->first)[it->number - e->base];
   if (!it->at) return 0;
   batch->count = 1;
   batch->first = it->at - 1;
@@ -228,16 +242,26 @@ static bool place_of_request(const tsr_schema *schema, const tsr_request *reques
 
 /* Returns true if a place of this number is in the block, or is to be read into it now. */
 static bool may_serve(tsr_expected *e, uint32_t number) {
-  const uint64_t generation = tsr__places_generation(e->places);
-  if (e->generation != generation) {
-    forget_rows(e);
-    e->generation = generation;
-    e->gave_up = e->asked = false;
-  }
   const bool first = !e->asked;
   e->asked = true;
   if (e->gave_up || number == UINT32_MAX || first) return false;
-  return number < e->loaded || tsr__places_count(e->places) - e->loaded >= EXPECTED_MIN;
+  if (number >= e->base && number < e->loaded) return true;
+  const uint64_t base = base_for(e, number);
+  e->gave_up = base != e->base && e->served < (e->loaded - e->base) / EXPECTED_USED;
+  const uint64_t from = base == e->base ? e->loaded : base;
+  return !e->gave_up && tsr__places_count(e->places) - from >= EXPECTED_MIN;
+}
+
+/* Notices that the set was cleared or numbered anew. */
+static void look_at_set(tsr_expected *e) {
+  tsr_error unseen;
+  const bool settled = tsr__places_settle(e->places, &unseen) >= 0;
+  const uint64_t generation = tsr__places_generation(e->places);
+  if (e->generation == generation) return;
+  forget_rows(e);
+  e->generation = generation;
+  e->asked = false;
+  e->gave_up = !settled;
 }
 
 int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
@@ -247,12 +271,15 @@ int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_
   expected_iterator *it;
   if (!request->dimensions || request->distinct || reader->predicates.count > 0 || reader->shortcut.take) return 0;
   if (!place_of_request(schema, request, place)) return 0;
-  const uint32_t number = tsr__places_find(reader->expected->places, place);
-  if (!may_serve(reader->expected, number)) return 0;
-  if (number >= reader->expected->loaded || lacks_field(reader)) {
-    const int rc = read_expected(reader, request, error);
+  tsr_expected *e = reader->expected;
+  look_at_set(e);
+  const uint32_t number = tsr__places_find(e->places, place);
+  if (!may_serve(e, number)) return 0;
+  if (number < e->base || number >= e->loaded || lacks_field(reader)) {
+    const int rc = read_expected(reader, request, number, error);
     if (rc <= 0) return rc;
   }
+  e->served++;
   TSR_TRY(TSR_ARENA_RAW(&reader->arena, 1, &it, error));
   *it = (expected_iterator){.base = {.next = read_expected_next, .column = column_of, .close = close_expected},
                             .reader = reader,
@@ -273,7 +300,7 @@ void tsr__read_expected_free(tsr_reader *reader) {
   reader->expected = NULL;
 }
 
-int tsr_reader_expect(tsr_reader *reader, const tsr_places *places, tsr_error *error) {
+int tsr_reader_expect(tsr_reader *reader, tsr_places *places, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_snapshot *snapshot = reader->snapshot;
   if ((reader->expected ? reader->expected->places : NULL) == places) return TSR_OK;

@@ -36,7 +36,9 @@ struct tsr_places {
   places_dimension *dimension; /* by dimension */
   tsr_arena texts;
   tsr_buffer coordinates; /* tsr_place_coordinate: [place * dimensions + d] */
-  uint64_t generation; /* how often the set was cleared */
+  uint64_t generation; /* how often the set was cleared, or numbered anew */
+  bool gathered; /* all places are added before the first look-up */
+  uint64_t sorted; /* of a gathered set: so many places are in order */
   tsr_hash_index index;
 };
 
@@ -111,8 +113,11 @@ void tsr_places_clear(tsr_places *places) {
   tsr__hash_clear(&places->index);
   tsr__arena_reset(&places->texts);
   places->coordinates.size = 0;
+  places->sorted = 0;
   places->generation++;
 }
+
+void tsr_places_gather(tsr_places *places) { places->gathered = true; }
 
 /* Reads one coordinate of a cell. */
 static tsr_place_coordinate read_coordinate(const places_dimension *dimension, const void *values,
@@ -140,8 +145,8 @@ static int add_place(tsr_places *places, const tsr_place_coordinate *place, tsr_
 
 static int add_rows(tsr_places *places, const tsr_batch *batch, const tsr_column *const *columns, tsr_error *error) {
   tsr_place_coordinate place[TSR_JOINT_MAX];
-  if (batch->count > TSR_PLACES_MAX - tsr__places_count(places)) tsr_places_clear(places);
-  for (uint64_t r = 0; r < TSR_MIN(batch->count, TSR_PLACES_MAX); r++) {
+  if (!places->gathered && batch->count + tsr__places_count(places) > TSR_PLACES_MAX) tsr_places_clear(places);
+  for (uint64_t r = 0; r < batch->count && tsr__places_count(places) < TSR_GATHERED_MAX; r++) {
     bool nan = false;
     for (uint32_t d = 0; d < places->dimensions; d++) {
       const uint64_t cell = columns[d]->constant ? 0 : tsr_batch_index(batch, r);
@@ -163,12 +168,52 @@ int tsr_places_add(tsr_places *places, tsr_reader *reader, const tsr_batch *batc
   return tsr__lacks_memory(rc) ? TSR_OK : rc;
 }
 
-/* ---- Windows ----------------------------------------------------------------------------------------------------- */
-
 static int compare_coordinates(bool text, const tsr_place_coordinate *a, const tsr_place_coordinate *b) {
   if (text) return tsr__bytes_compare(a->text, a->key, b->text, b->key);
   return (a->key > b->key) - (a->key < b->key);
 }
+
+static int compare_places(const void *argument, uint32_t a, uint32_t b) {
+  const tsr_places *places = argument;
+  int order = 0;
+  for (uint32_t d = 0; d < places->dimensions && !order; d++)
+    order = compare_coordinates(places->dimension[d].text, &place_at(places, a)[d], &place_at(places, b)[d]);
+  return order;
+}
+
+/* Puts the places in the order of `pairs`, and numbers them anew. */
+static int renumber(tsr_places *places, const tsr_pair *pairs, uint64_t count, tsr_error *error) {
+  tsr_buffer moved = {.memory = places->memory};
+  TSR_TRY(tsr__buffer_reserve(&moved, places->coordinates.size, error));
+  for (uint64_t i = 0; i < count; i++)
+    memcpy(moved.data + i * places->dimensions * sizeof(tsr_place_coordinate), place_at(places, pairs[i].cell),
+           places->dimensions * sizeof(tsr_place_coordinate));
+  moved.size = places->coordinates.size;
+  tsr__buffer_release(&places->coordinates);
+  places->coordinates = moved;
+  tsr__hash_clear(&places->index);
+  for (uint64_t i = 0; i < count; i++) tsr__hash_add(&places->index, places_hash_of(places, i), i);
+  places->sorted = count;
+  places->generation++;
+  return TSR_OK;
+}
+
+int tsr__places_settle(tsr_places *places, tsr_error *error) {
+  const uint64_t count = tsr__places_count(places);
+  tsr_pair *pairs;
+  if (!places->gathered || places->sorted == count) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_ARRAY(places->memory, 2 * count, &pairs, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_place_coordinate *c = place_at(places, i);
+    pairs[i] = (tsr_pair){places->dimension[0].text ? tsr__text_prefix(c->text, c->key) : c->key, (uint32_t)i};
+  }
+  tsr__pairs_sort_ties(pairs, pairs + count, count, compare_places, places);
+  const int rc = renumber(places, pairs, count, error);
+  tsr__free(pairs);
+  return rc;
+}
+
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 /* Sorts the window's places along a dimension. Returns how many values they have in it. */
 static uint64_t sort_along(tsr_place_window *window, uint32_t d, tsr_pair *spare) {

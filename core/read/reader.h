@@ -709,9 +709,11 @@ typedef struct tsr_dense_windows {
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
 /* ---- places.c: the cells at many places of a sparse array ------------------------------------------------------- */
-/* A set of places (tsr_places) numbers them in the order in which they were added. A window is a part of it, sorted. */
+/* A set of places (tsr_places) numbers them in the order in which they were added; one that is gathered, by coordinates
+ * (tsr__places_settle). A window is a part of it, sorted. */
 
-#define TSR_PLACES_MAX 65536u /* places of a set; it is cleared before it has more */
+#define TSR_PLACES_MAX   65536u /* a set is cleared before a batch makes it larger; places of a window */
+#define TSR_GATHERED_MAX (UINT64_C(1) << 28) /* places of a set in any case; the others are not announced */
 
 typedef struct tsr_place_coordinate {
   uint64_t key; /* the order key; of a string, its size in bytes */
@@ -719,7 +721,10 @@ typedef struct tsr_place_coordinate {
 } tsr_place_coordinate;
 
 uint64_t tsr__places_count(const tsr_places *places);
-uint64_t tsr__places_generation(const tsr_places *places); /* how often the set was cleared */
+uint64_t tsr__places_generation(const tsr_places *places); /* changes if numbers do */
+
+/* Numbers a gathered set by coordinates, if places were added since. Does nothing to other sets. */
+int tsr__places_settle(tsr_places *places, tsr_error *error);
 
 /* Returns the number of a place, one coordinate for each dimension; UINT32_MAX if the set lacks it. */
 uint32_t tsr__places_find(const tsr_places *places, const tsr_place_coordinate *place);

@@ -930,6 +930,7 @@ static int make_places(changes_cursor *c, tsx_address *source) {
   int code = tsx_address_schema(source, &schema, &error);
   for (int i = 0; i < STATEMENTS && code >= 0; i++)
     code = tsr_places_open(t->connection->environment, schema, &c->places[i], &error);
+  if (code >= 0 && (c->token || t->duplicates)) tsr_places_gather(c->places[0]); /* their statements collect the keys */
   return code < 0 ? fail_core(c, &error) : SQLITE_OK;
 }
 

@@ -441,6 +441,27 @@ def test_each_tile_is_decoded_once():
             raise AssertionError(f"{values['cells_decoded']} cells decoded for 330 changes in 50 tiles of 200: {arguments}")
 
 
+def test_more_keys_than_are_read_together():
+    """A feed, and the bags of an array with duplicates, look up more keys than a window has, in another order than the tiles: no tile is read for each key."""
+    for kind in ("", ", duplicates=yes"):
+        db = Database()
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0, kind=sparse, x INT32 DIMENSION(0, 349, 350), y INT32 DIMENSION(0, 199, 2), v INT32, capacity=700{kind})")
+        db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+        db.query("INSERT INTO t VALUES(0, 0, 0)")
+        first, token = db.query("SELECT last_write, tessera_token('db:t') FROM tessera_array('db:t')")[0]
+        time.sleep(0.003)
+        db.query("WITH x(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM x WHERE i < 349), y(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM y WHERE i < 199) INSERT OR REPLACE INTO t SELECT x.i, y.i, 1 FROM x, y")
+        for arguments in (f"'{token}'", first):
+            db.query("SELECT tessera_reset_stats()")
+            count = db.query(f"SELECT count(*) FROM c({arguments}) WHERE new_v = 1")[0][0]
+            same(count, 70000, f"the changes{kind}: {arguments}")
+            decoded = dict(db.query("SELECT name, value FROM tessera_stats"))["cells_decoded"]
+            if decoded > 12 * 70000:
+                raise AssertionError(f"{decoded} cells decoded for 70,000 changes in tiles of 700{kind}: {arguments}")
+        db.close()
+
+
 def test_deletes_of_single_cells():
     """Cells at the corners of tiles and within, deleted one by one and by lists, in one transaction: with coordinates of each kind, in each order, with duplicates; places without a cell, too."""
     kinds = {"k INT32 DIMENSION(-50, 49, 10)": range(-9, 9), "k FLOAT64 DIMENSION(-9, 9, 2)": [i / 2 for i in range(-9, 9)], "k FLOAT32 DIMENSION": [-2.0**90, -0.5, 0.0, 0.5, 2.0**90],
