@@ -474,22 +474,31 @@ void tsr_creation_close(tsr_creation *creation) {
 /* ---- Prepare, publish -------------------------------------------------------------------------------------------- */
 
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
-  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_PREFIX_SYNCED, TSR_BUCKET_CLAIM,
-                                      TSR_DIR_COMMITS,         TSR_DIR_FRAGMENTS,  TSR_DIR_META};
+  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_PREFIX_SYNCED, TSR_BUCKET_CLAIM};
+  static const char *const parts[] = {TSR_DIR_COMMITS, TSR_DIR_FRAGMENTS, TSR_DIR_META};
   tsr_listing entries = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;
+  const char *part = NULL;
   bool unfinished = false;
   if (tsr__object_kind(store, "", &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE &&
       tsr__store_list(store, "", &entries, NULL) >= 0)
-    for (uint64_t i = 0; i < entries.count; i++)
+    for (uint64_t i = 0; i < entries.count; i++) {
       for (unsigned m = 0; m < sizeof marks / sizeof *marks; m++)
         unfinished |= !strncmp(entries.entries[i].name, marks[m], strlen(marks[m]));
+      for (unsigned m = 0; m < sizeof parts / sizeof *parts; m++)
+        if (!strcmp(entries.entries[i].name, parts[m])) part = parts[m];
+    }
   tsr__listing_release(&entries);
   if (unfinished)
     return tsr__fail(error, TSR_EXISTS,
                      "an array is being created there: by a transaction that is not committed yet, or by one that was "
-                     "cut off; then what the %s holds can be deleted",
+                     "cut off; then remove the %s, if nothing else is in it",
                      tsr__store_place(store));
+  if (part)
+    return tsr__fail(error, TSR_EXISTS,
+                     "part of an array is there (\"%s\"), without a schema: one that has lost it, or one whose creation "
+                     "has just begun or was cut off; look what is in the %s before you remove it, or choose another place",
+                     part, tsr__store_place(store));
   return tsr__fail(error, TSR_EXISTS,
                    kind == TSR_OBJECT_ARRAY   ? "an array is already there"
                    : kind == TSR_OBJECT_GROUP ? "a group is already there"

@@ -138,8 +138,8 @@ def test_a_killed_first_sync_is_taken_over():
     check_contains(db.error(f"SELECT tessera_sync('{a}', '{b}')").text, 'now there is also "__commits/notes.txt", which is not of this array: remove it')
     same(open(os.path.join(b, "__commits", "notes.txt")).read(), "mine")
     os.remove(os.path.join(b, "__commits", "notes.txt"))
-    check_contains(db.error(f"SELECT tessera_sync('{other}', '{b}')").text, "what the directory holds can be deleted")
-    check_contains(db.error(f"SELECT tessera_copy('{a}', '{b}')").text, "what the directory holds can be deleted")
+    check_contains(db.error(f"SELECT tessera_sync('{other}', '{b}')").text, "remove the directory, if nothing else is in it")
+    check_contains(db.error(f"SELECT tessera_copy('{a}', '{b}')").text, "remove the directory, if nothing else is in it")
     same(sync(db, a, b)["copied"] > 2, True)
     same_arrays(db, a, b)
     same([name for name in os.listdir(b) if "claim" in name], [])
@@ -165,6 +165,8 @@ def test_a_first_sync_into_an_empty_directory():
     with open(path("full/x"), "w"):
         pass
     check_contains(db.error(f"SELECT tessera_sync('{a}', '{path('full')}')").text, "something is already there")
+    os.makedirs(path("part/__fragments"))
+    check_contains(db.error(f"SELECT tessera_sync('{a}', '{path('part')}')").text, 'part of an array is there ("__fragments"), without a schema')
 
 
 def test_a_copy_follows():
