@@ -2,6 +2,7 @@
 
 usage: surface.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...]
 """
+import base64
 import json
 import os
 import re
@@ -13,9 +14,10 @@ import subprocess
 import sys
 import threading
 
+from azure_client import shared_access_signature
 from buckets import NAME, There, fresh, load, raises, run, scope, stats, there
 from fault_proxy import FaultProxy
-from servers import KEY_ID, SECRET
+from servers import ACCOUNT, ACCOUNT_KEY, KEY_ID, SECRET, TOKEN
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from memory_of import memory_of
@@ -956,10 +958,9 @@ def test_server_without_conditions(bucket):
 
 CHILD = r"""
 import ctypes, gc, os, sys
-library, port, folder, uri = sys.argv[1:5]
+library, folder, scope, uri, given = sys.argv[1:6]
 lite = ctypes.CDLL("libsqlite3.so.0")
 lite.sqlite3_column_text.restype = lite.sqlite3_errmsg.restype = ctypes.c_char_p
-def byte(seed, i): return 97 + (seed * 31 + i * i * i + 5 * i + (i >> 2) * 7 + (i * i >> 3)) % 26
 db = ctypes.c_void_p()
 assert lite.sqlite3_open(os.path.join(folder, "secrets.db").encode(), ctypes.byref(db)) == 0
 lite.sqlite3_enable_load_extension(db, 1)
@@ -977,25 +978,17 @@ def run(sql, buffer=None): # a buffer is bound without a copy
     lite.sqlite3_finalize(statement)
     texts.append(repr(found))
     return found, code
-def set_scope(at):
-    before = ('{"endpoint": "http://127.0.0.1:%s", "key_id": "tesseratestkey", "region": "us-east-1", "url_style": "path", "secret": "' % port).encode()
-    middle, after = b'", "session_token": "', b'"}'
-    buffer = ctypes.create_string_buffer(len(before) + 40 + len(middle) + 60 + len(after) + 1)
-    for i, each in enumerate(before): buffer[i] = each
-    for i in range(40): buffer[len(before) + i] = byte(3, i)
-    for i, each in enumerate(middle): buffer[len(before) + 40 + i] = each
-    for i in range(60): buffer[len(before) + 40 + len(middle) + i] = byte(11, i)
-    for i, each in enumerate(after): buffer[len(before) + 100 + len(middle) + i] = each
-    assert run("SELECT tessera_configure('%s', ?)" % at, buffer)[1] == 101, texts
-    ctypes.memset(buffer, 0, len(buffer))
-set_scope("s3://bucket")
+buffer = ctypes.create_string_buffer(len(given) // 2 + 1) # the options, which nothing but this buffer has in clear
+for i in range(len(given) // 2): buffer[i] = int(given[2 * i:2 * i + 2], 16) ^ 255
+assert run("SELECT tessera_configure('%s', ?)" % scope, buffer)[1] == 101, texts
+ctypes.memset(buffer, 0, len(buffer))
 for sql in ("CREATE VIRTUAL TABLE t USING tessera('%s', x INT32 DIMENSION(0, 9, 10), a TEXT)" % uri, "INSERT INTO t VALUES (1, 'x')", "SELECT * FROM t", "BEGIN",
-            "INSERT INTO t VALUES (2, 'y')", "COMMIT", "SELECT * FROM tessera_check('%s')" % uri, "SELECT * FROM tessera_array('s3://bucket/none')",
+            "INSERT INTO t VALUES (2, 'y')", "COMMIT", "SELECT * FROM tessera_check('%s')" % uri, "SELECT * FROM tessera_array('%s/none')" % scope,
             "SELECT tessera_ddl('%s')" % uri, "SELECT tessera_consolidate('%s')" % uri, "SELECT tessera_vacuum('%s')" % uri, "EXPLAIN SELECT * FROM t",
-            "SELECT * FROM tessera_stats", "SELECT * FROM tessera_progress", "SELECT * FROM tessera_objects('s3://bucket')", "SELECT * FROM sqlite_schema"): run(sql)
+            "SELECT * FROM tessera_stats", "SELECT * FROM tessera_progress", "SELECT * FROM tessera_objects('%s')" % scope, "SELECT * FROM sqlite_schema"): run(sql)
 for name, in run("SELECT name FROM sqlite_schema WHERE type = 'table'")[0]: run('SELECT * FROM "%s"' % name.decode())
 print("\n".join(texts)); print("SET", flush=True); sys.stdin.readline()
-run("SELECT tessera_configure('s3://bucket', NULL)"); gc.collect()
+run("SELECT tessera_configure('%s', NULL)" % scope); gc.collect()
 print("FORGOTTEN", flush=True); sys.stdin.readline()
 lite.sqlite3_close(db)
 print("CLOSED", flush=True); sys.stdin.readline()
@@ -1006,16 +999,16 @@ def pattern(seed, size):
     return bytes(97 + (seed * 31 + i * i * i + 5 * i + (i >> 2) * 7 + (i * i >> 3)) % 26 for i in range(size))
 
 
-def secrets_in(process):
-    """The places of the secret and of the session token in the memory of a process, with what surrounds them."""
-    secret, token = pattern(3, 40), pattern(11, 60)
+def secrets_in(process, secrets):
+    """The places of the pieces of secrets in the memory of a process, with what surrounds them."""
+    pieces = [secret[at:at + 16] for secret in secrets for at in range(0, len(secret) - 15, 16)]
     found = []
     for block in memory_of(process):
-        for form in (secret[:20], secret[20:], token[:20], token[20:40], token[40:]):
-            at = block.find(form)
+        for piece in pieces:
+            at = block.find(piece)
             while at >= 0:
                 found.append(bytes(block[max(0, at - 30):at + 30]))
-                at = block.find(form, at + 1)
+                at = block.find(piece, at + 1)
     return found
 
 
@@ -1044,12 +1037,27 @@ def test_secrets(bucket):
     """Keys are in no message, schema, table or file; and not in memory once the scope is forgotten."""
     if sys.platform != "linux":
         return
-    folder = fresh(os.path.join(bucket.folder, "secrets"))
-    secret, token = pattern(3, 40).decode(), pattern(11, 60).decode()
-    if bucket.server.kind != "moto":
-        return # it would refuse the key
-    child = subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", CHILD, os.path.splitext(bucket.library)[0], str(bucket.proxy.port), folder, f"s3://{NAME}/secrets"],
+    options = bucket.server.options(bucket.proxy.port)
+    if There.scheme == "azure":
+        signature = shared_access_signature(ACCOUNT, ACCOUNT_KEY, NAME)
+        keep_secrets(bucket, options, [ACCOUNT_KEY.encode(), base64.b64decode(ACCOUNT_KEY)])
+        keep_secrets(bucket, dict(options, key=None, sas=signature), [signature.partition("sig=")[2].encode()])
+    elif There.scheme == "gcs":
+        keep_secrets(bucket, options, [SECRET.encode()])
+        keep_secrets(bucket, dict(options, key_id=None, secret=None, token=TOKEN), [TOKEN.encode()])
+    elif bucket.server.kind == "moto": # others would refuse the key
+        secret, token = pattern(3, 40), pattern(11, 60)
+        keep_secrets(bucket, dict(options, secret=secret.decode(), session_token=token.decode()), [secret, token])
+
+
+def keep_secrets(bucket, options, secrets):
+    """Runs a process that uses a scope with secrets, forgets it and closes the database."""
+    folder, given = fresh(os.path.join(bucket.folder, "secrets")), json.dumps({name: value for name, value in options.items() if value is not None})
+    bucket.remove("secrets/")
+    child = subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", CHILD, os.path.splitext(bucket.library)[0], folder, there(f"s3://{NAME}"),
+                              there(f"s3://{NAME}/secrets"), bytes(byte ^ 255 for byte in given.encode()).hex()],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONMALLOC="malloc"))
+    pieces = [secret[:16] for secret in secrets]
 
     def until(word):
         lines = []
@@ -1060,24 +1068,25 @@ def test_secrets(bucket):
                 return "".join(lines)
             lines.append(line)
     try:
-        text = until("SET")
-        assert "s3://bucket" in text and secret not in text and token not in text and secret[:20] not in text
-        assert secrets_in(child.pid), "the test finds a secret that is there"
+        text = until("SET").encode()
+        assert there("s3://bucket/none").encode() in text and not any(piece in text for piece in pieces)
+        assert secrets_in(child.pid, secrets), "the test finds a secret that is there"
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as f:
-                assert secret[:20].encode() not in f.read(), name
-        for key in bucket.keys("secrets"):
-            assert secret[:20].encode() not in bucket.read(key)
-        for entry in bucket.proxy.log:
-            assert secret[:20] not in str(entry)
-        child.stdin.write("\n"), child.stdin.flush()
-        until("FORGOTTEN")
-        found = secrets_in(child.pid)
-        assert not found, f"after forgetting: {len(found)} places: {found[:6]}"
-        child.stdin.write("\n"), child.stdin.flush()
-        until("CLOSED")
-        found = secrets_in(child.pid)
-        assert not found, f"after closing: {found[:6]}"
+                content = f.read()
+                assert not any(piece in content for piece in pieces), name
+        keys = bucket.keys("secrets/")
+        assert keys
+        for key in keys:
+            content = bucket.read(key)
+            assert not any(piece in content for piece in pieces), key
+        if options.get("secret") or options.get("key"): # a signature, and all tokens, are sent
+            assert pieces[0].decode() not in str(bucket.proxy.log)
+        for step in ("FORGOTTEN", "CLOSED"):
+            child.stdin.write("\n"), child.stdin.flush()
+            until(step)
+            found = secrets_in(child.pid, secrets)
+            assert not found, f"{step}: {len(found)} places: {found[:6]}"
         child.stdin.write("\n"), child.stdin.flush()
         assert child.wait(60) == 0
     finally:
