@@ -1,11 +1,14 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
 rclone if they are built; Azurite if npm can install it, and Google's XML API before fake-gcs-server if Go can build that (servers.py). rclone ignores If-None-Match, so arrays are only read there.
+Each test has a server of its own: as many run at a time as the machine has processors, the longest first. What a test prints is shown when it ends.
 
 usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT [SERVER | TEST ...]      # beside these servers alone, these tests alone
 """
+import concurrent.futures
 import os
 import subprocess
 import sys
+import time
 
 import servers
 
@@ -13,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
 ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
 CLOUDS = ("dialects", *ARRAYS) # beside servers of other protocols
+LONGEST = ("deaths", "transactions", "troubles", "surface", "corpus")
 TESTS = {"moto": CALLS + ARRAYS + ("between",), "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),
          "azurite": CLOUDS, "gcs": CLOUDS}
 
@@ -43,6 +47,16 @@ def chosen(words):
     return {kind: tests for kind, tests in found.items() if tests}
 
 
+def run(test, kind, words, folder):
+    """Runs a test and shows what it prints. Returns its exit code."""
+    print(f"==> {test} beside {kind} begins", flush=True)
+    began, environment = time.monotonic(), dict(os.environ, TESSERA_VERSITYGW=folder)
+    ended = subprocess.run(words, check=False, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    text = {0: "passed", 77: "skipped"}.get(ended.returncode, f"failed ({ended.returncode})")
+    print(f"{ended.stdout}==> {test} beside {kind} {text} after {time.monotonic() - began:.0f} s", flush=True)
+    return ended.returncode
+
+
 def main():
     arguments = sys.argv[1:7]
     try:
@@ -50,7 +64,7 @@ def main():
     except ValueError as error:
         print(error)
         return 2
-    folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, [], 0
+    folder, jobs, skipped = os.path.join(arguments[1], "go"), [], 0
     cluster = any("cluster" in tests for tests in wanted.values())
     python = servers.dask(arguments[1]) if cluster else None
     if cluster and not python:
@@ -61,13 +75,12 @@ def main():
             print(f"{kind} is not built: its {len(tests)} tests are skipped; Go builds versitygw, and minio and rclone with TESSERA_STORES=all")
             skipped += len(tests)
             continue
-        for test in tests:
-            print(f"==> {test} beside {kind}", flush=True)
-            environment = dict(os.environ, TESSERA_VERSITYGW=folder)
-            code = subprocess.run(command(test, kind, arguments, program, python), check=False, env=environment).returncode
-            passed, skipped = passed + (code == 0), skipped + (code == 77)
-            if code not in (0, 77):
-                failed.append(f"{test} beside {kind}")
+        jobs += [(test, kind, command(test, kind, arguments, program, python)) for test in tests]
+    jobs.sort(key=lambda job: LONGEST.index(job[0]) if job[0] in LONGEST else len(LONGEST))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        codes = list(pool.map(lambda job: run(*job, folder), jobs))
+    passed, skipped = codes.count(0), skipped + codes.count(77)
+    failed = [f"{test} beside {kind}" for (test, kind, _), code in zip(jobs, codes) if code not in (0, 77)]
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped", *failed, sep="\n  ")
     return 1 if failed or "versitygw" in wanted and not servers.versitygw(folder) else 0
 

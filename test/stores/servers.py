@@ -5,7 +5,8 @@
   versitygw  a gateway over a directory, from the Go module github.com/versity/versitygw; checks signatures, regions, clocks. It is built into
              a folder on first use, which takes some minutes: versitygw(folder) returns the program, or None where there is no Go.
 
-  azurite    Azure Blob Storage, from the npm package azurite, which is installed into a folder on first use; checks signatures.
+  azurite    Azure Blob Storage in memory, from the npm package azurite, which is installed into a folder on first use; checks signatures. On a
+             disk it would write the descriptions of all blobs anew every five seconds.
 
   gcs        Google's XML API: a gate of ours (gcs_server.py) before fake-gcs-server, which is built from its Go module; checks signatures.
   gcs_memory the same gate before objects in its own memory: nothing is built, and there is no JSON API.
@@ -139,7 +140,7 @@ class Server:
         if self.kind == "moto":
             return [sys.executable, "-c", MOTO, "-H", "127.0.0.1", "-p", str(self.port)]
         if self.kind == "azurite":
-            return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", f"{self.folder}/data", "--silent", "--loose",
+            return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--inMemoryPersistence", "--silent", "--loose",
                     "--disableTelemetry", "--skipApiVersionCheck"]
         if SCHEMES.get(self.kind) == "gcs":
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gcs_server.py")

@@ -9,6 +9,7 @@ import sys
 from buckets import NAME, run
 from servers import SECRET
 
+RENEWED = 50 # pairs, after which a new server takes the place of the one that their objects have made slow
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
 CELLS = [(1, 1), (2, 2), (3, 30)]
 WHOLE = b"<ListBucketResult><garbage"
@@ -110,6 +111,8 @@ def test_pairs(bucket):
                     n += 1
                     if n % EVERY or times > 1 and fault["do"] in ("delay", "stall"):
                         continue
+                    if EVERY == 1 and not n % RENEWED:
+                        bucket.renew()
                     what = f"{operation}, {fault['do']} {fault.get('status', '')} {kind} {times} times"
                     try:
                         was_met, message = meet(bucket, f"pair{n}", operation, fault, kind, times)
