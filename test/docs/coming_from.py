@@ -24,8 +24,8 @@ CREATE VIRTUAL TABLE climate USING tessera('demo/climate');
 CREATE VIRTUAL TABLE airports USING tessera('demo/airports');
 CREATE TABLE towns(name TEXT PRIMARY KEY, lat REAL, lon REAL);
 INSERT INTO towns VALUES('Bern', 46.95, 7.45), ('Denver', 39.74, -104.99);
-CREATE TABLE incoming(station TEXT, day TEXT, metres TEXT, note TEXT);
-CREATE VIRTUAL TABLE levels USING tessera('levels', station TEXT DIMENSION, day DATE DIMENSION('2000-01-01', '2099-12-31', 365), metres REAL, note TEXT);
+CREATE TABLE incoming(station TEXT, day TEXT, meters TEXT, note TEXT);
+CREATE VIRTUAL TABLE levels USING tessera('levels', station TEXT DIMENSION, day DATE DIMENSION('2000-01-01', '2099-12-31', 365), meters REAL, note TEXT);
 CREATE VIRTUAL TABLE alps USING tessera(kind=dense, y INT32 DIMENSION(132, 143, 12), x INT32 DIMENSION(15, 50, 36), elevation INT16);
 INSERT INTO alps SELECT y, x, elevation FROM relief WHERE y BETWEEN 132 AND 143 AND x BETWEEN 15 AND 50;
 """
@@ -47,15 +47,15 @@ def connect(extension, corpus, root):
     """A database as the tutorial leaves it, in the present folder."""
     os.symlink(os.path.join(root, "sql", "data"), "demo")
     with open("levels.csv", "w", encoding="utf-8", newline="") as f:
-        csv.writer(f).writerows([("station", "day", "metres", "note"), *LEVELS])
+        csv.writer(f).writerows([("station", "day", "meters", "note"), *LEVELS])
     db = sqlite3.connect("tutorial.db", isolation_level=None)
     db.enable_load_extension(True)
     db.load_extension(extension)
     db.executescript(SET_UP)
     db.executemany("INSERT INTO incoming VALUES(?, ?, ?, ?)", LEVELS)
-    db.execute("INSERT INTO levels SELECT station, day, nullif(metres, ''), nullif(note, '') FROM incoming")
+    db.execute("INSERT INTO levels SELECT station, day, nullif(meters, ''), nullif(note, '') FROM incoming")
     time = db.execute("SELECT last_write FROM tessera_array('db:levels')").fetchone()[0]
-    db.execute("UPDATE levels SET metres = 9 WHERE station = 'Basel'")
+    db.execute("UPDATE levels SET meters = 9 WHERE station = 'Basel'")
     db.execute("SELECT tessera_attach(?)", (os.path.join(corpus, "soma", "one"),))
     return db, time
 
