@@ -24,7 +24,7 @@ ENTRIES, WORDS = "docs/reference/functions/", 150
 QUICKSTARTS, QUICKSTART_WORDS = "docs/start/", 450
 LINES = 6 * 33
 DEVELOPERS = ("docs/building.md", "docs/performance-", "docs/hosts")
-PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(colour|behaviour|favour)\w*", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
+PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(lie|stand)s", r"(colour|behaviour|favour|honour|neighbour)\w*", r"(centre|metre)[ds]?", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
 
 
 def documents_that_run(root):
@@ -52,7 +52,7 @@ def parts_of(text):
 
 def check_phrases(page, text):
     for number, part in parts_of(text):
-        plain = " ".join(pages.CODE_SPAN.sub("", part).split())
+        plain = " ".join(pages.visible(pages.CODE_SPAN.sub("", part)).split())
         for phrase in PHRASES:
             found = re.search(rf"\b{phrase}\b", plain, re.I)
             if found:
@@ -129,6 +129,8 @@ FAULTS = [
     ("| a | b |\n|---|---|\n| what is no array | c |", "'is no array'"),
     ("There is no array of this name, `nobody` says.", None),
     ("The colours of a cell.", "'colours'"),
+    ("What [lies](lie.md) below.", "'lies'"),
+    ("Its [frame](centre.md) is `centre`.", None),
     ("\n" * 197, None),
     ("\n" * 198, "199 lines"),
     ("```\nnobody\n" + "-" * 121 + "\n```", "121 columns"),
