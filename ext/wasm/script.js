@@ -68,7 +68,7 @@ export class Script {
         break;
       case ".mode":
         this.mode = words[1];
-        if (this.mode === "box" || this.mode === "table" || this.mode === "column") this.headers = true;
+        if (this.mode === "table" || this.mode === "column") this.headers = true; // a box has them by itself, and a list after it none
         break;
       case ".headers":
         this.headers = words[1] === "on";

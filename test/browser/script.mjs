@@ -33,4 +33,9 @@ assert.equal(asked.length, 3);
 ({ script, asked } = make(""));
 assert.deepEqual([script.run(".import --csv file.csv gone"), asked], [[], []]);
 
+// As in the shell, a box has the names of its columns, and a list after it has none.
+script.database.exec = () => [{ columns: ["a"], rows: [["1"]], sql: "SELECT 1" }];
+assert.equal(textOf(script.run(".mode box\n.mode list\nSELECT 1;")), "1\n");
+assert.equal(textOf(script.run(".headers on\nSELECT 1;")), "a\n1\n");
+
 assert.match(textOf(script.run(".once file")), /does not know/);
