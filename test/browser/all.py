@@ -13,6 +13,7 @@ gives the answers to compare with. The steps, all of them by default:
   docs     buttons that run the examples of the documentation's site, if ./run docs has built it after the package
   install  npm pack, installed into an empty project: the README's example in Node, and in a page that vite has bundled
 """
+import glob
 import gzip
 import json
 import os
@@ -117,24 +118,35 @@ def check_browser(browser, server, expected):
             fault(f"{step}: {text}")
 
 
-def check_docs(browser, server):
-    """Buttons beside the examples of the manual run them: what they print is what the page shows, where it shows something."""
-    for name in ("docs/tutorial.html", "docs/reference/pushdown.html", "docs/start/sql.html", "docs/get-data-in/csv.html"):
+OUTPUT = """(() => {
+  const made = window.runs[%d].closest('.highlight-sql').nextElementSibling, shown = made.nextElementSibling;
+  return {made: made.textContent, failed: made.dataset.failed, shown: shown?.matches('.highlight-text, .highlight-default') ? shown.textContent.trimEnd() : ''};
+})()"""
+
+
+def check_docs(browser, server, manual):
+    """Buttons beside the examples of the manual run them, on each page: without errors, and what they print is what the page shows, where it shows something."""
+    pages, total = 0, 0
+    for path in sorted(glob.glob(f"{manual}/docs/**/*.html", recursive=True)):
+        name = os.path.relpath(path, manual)
+        with open(path, encoding="utf-8") as f:
+            if "highlight-sql" not in f.read():
+                continue
         browser.open(f"{server.here}/manual/{name}", "desktop")
-        if not wait_for(browser, "document.querySelectorAll('button.run').length > 3", f"{name}: buttons", 10):
-            continue
-        last = browser.evaluate("window.runs = [...document.querySelectorAll('button.run')], Math.min(5, window.runs.length - 1)")
-        browser.evaluate(f"window.runs[{last}].click()")
-        if wait_for(browser, f"window.runs[{last}].textContent === 'Run again'", f"{name}: example {last} runs", 120):
-            print(f"  {name}: " + browser.evaluate(f"document.querySelector('pre.ran').textContent").split("\n")[-1])
-        same = browser.evaluate("""(() => {
-          const made = document.querySelector('pre.ran'), shown = made.nextElementSibling;
-          return !shown?.matches('.highlight-text, .highlight-default') || made.textContent.startsWith(shown.textContent.trimEnd());
-        })()""")
-        if not same:
-            fault(f"{name}: the example prints {browser.evaluate('document.querySelector(`pre.ran`).textContent')!r}")
+        count = browser.evaluate("window.runs = [...document.querySelectorAll('button.run')], window.runs.length")
+        for k in range(count):
+            browser.evaluate(f"window.runs[{k}].click()")
+            if not wait_for(browser, f"window.runs[{k}].textContent === 'Run again'", f"{name}: example {k} runs", 120):
+                break
+            output = browser.evaluate(OUTPUT % k)
+            if output["failed"] != "0" or not output["made"].startswith(output["shown"]):
+                fault(f"{name}: example {k} prints {output['made']!r}, and the page shows {output['shown']!r}")
+        pages, total = pages + (count > 0), total + count
         for message in browser.messages():
             fault(f"{name}: {message}")
+    print(f"  {total} examples on {pages} pages run")
+    if total < 40:
+        fault(f"only {total} examples have buttons")
 
 
 def main():
@@ -173,7 +185,7 @@ def main():
                     page.check(browser, server, folder, fault, wait_for, f"{ROOT}/docs/pictures" if pictures else None)
                 if "docs" in steps and os.path.exists(f"{manual}/docs/browser/package/tessera.wasm"):
                     print("The documentation's site")
-                    check_docs(browser, server)
+                    check_docs(browser, server, manual)
                 elif "docs" in steps:
                     print("The documentation's site has no package: run ./run docs, then ./run browser docs")
                 browser.close()

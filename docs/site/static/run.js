@@ -20,7 +20,8 @@
     for (const folder of named) {
       const csv = text.includes(`${folder}/airports.csv`);
       for (const name of ARRAYS)
-        if (csv || new RegExp(`${folder}/${name}\\b`).test(text)) await db.exec(`SELECT tessera_sync('db:demo.${name}', '${folder}/${name}')`);
+        if (csv || new RegExp(`${folder}(/${name}\\b|')`).test(text)) // the array, or the whole folder
+          await db.exec(`SELECT tessera_sync('db:demo.${name}', '${folder}/${name}')`);
       if (csv) {
         const bytes = new Uint8Array(await (await fetch(new URL("airports.csv", base))).arrayBuffer());
         await db.script(`SELECT writefile('${folder}/airports.csv', x'${Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("")}')`, { text: true });
@@ -30,8 +31,8 @@
     return { db, textOf };
   }
 
-  /** Whether a block has no command of the shell but those that the page knows. */
-  const runs = (block) => [...block.querySelector("pre").textContent.matchAll(/^\..*/gm)]
+  /** Whether a block has no command of the shell but those that the page knows, and no bucket, which a page cannot reach. */
+  const runs = (block) => !block.textContent.includes("tessera_configure(") && [...block.querySelector("pre").textContent.matchAll(/^\..*/gm)]
     .every(([line]) => /^\.(load|timer|changes|headers|print|import|mode (box|list))\b/.test(line));
 
   async function run(blocks, k, button) {
@@ -51,9 +52,11 @@
         if (ran.has(i) && i < k) continue;
         const { output, traffic } = await db.script(blocks[i].querySelector("pre").textContent, { text: true });
         ran.add(i);
+        shown.dataset.failed = output.filter((e) => e.error).length;
         shown.textContent = (textOf(output, (e) => `${e.error}\n`) || "(no output)\n") + `-- ${Math.round(traffic.ms)} ms, in this page`;
       }
     } catch (error) {
+      shown.dataset.failed = 1;
       shown.textContent = error.message;
     }
     button.disabled = false;
