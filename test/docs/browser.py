@@ -3,7 +3,8 @@
 usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
 Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
 messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways. Its links must lead to pages and anchors
-that exist. The search must find `tessera_png`. With a folder, it gets pictures of the given pages at both widths.
+that exist. The search must find `tessera_png`. On the first page each example has a button that copies it, and a chosen tab stays chosen.
+With a folder, it gets pictures of the given pages at both widths.
 The page of the demo, if the site has it, works only over HTTP, so a server on this machine shows it.
 At last a broken page proves that these faults are found.
 """
@@ -169,9 +170,34 @@ def search(browser, site):
     return wrong, len(right)
 
 
+CONTROLS = """(() => ({
+  code: [...document.querySelectorAll('article .highlight pre')].filter(e => !e.closest('.highlight-text')).length,
+  copy: document.querySelectorAll('article .highlight button.copybtn').length,
+  labels: [...document.querySelectorAll('.tabs:not(.of-sections) [role=tab]')].map(e => e.textContent),
+  chosen: [...document.querySelectorAll('.tabs:not(.of-sections) [role=tab][aria-selected=true]')].map(e => e.textContent),
+  panels: [...document.querySelectorAll('.tabs:not(.of-sections) [role=tabpanel]:not([hidden])')].length,
+}))()"""
+
+
+def controls(browser, address):
+    """What is wrong with the buttons that copy, and with the tabs, of which the chosen one stays chosen on other pages."""
+    browser.open(address, "desktop")
+    look = browser.evaluate(CONTROLS)
+    if not look["code"] or look["copy"] != look["code"]:
+        yield f"{address}: {look['copy']} buttons copy {look['code']} examples"
+    if len(look["labels"]) < 2:
+        yield f"{address}: there are no tabs"
+        return
+    browser.evaluate(f"[...document.querySelectorAll('.tabs [role=tab]')].find(e => e.textContent === {json.dumps(look['labels'][-1])}).click()")
+    browser.open(address, "desktop")
+    look = browser.evaluate(CONTROLS)
+    if look["labels"][-1] not in look["chosen"] or look["panels"] != len(look["chosen"]):
+        yield f"{address}: the tab {look['labels'][-1]} does not stay chosen"
+
+
 BROKEN = """<!DOCTYPE html><img src="none.png"><div style="width:3000px">wide</div><a href="none.html"></a><a href="#none"></a>
 <script>console.error("on the console"); throw new Error("thrown")</script>"""
-FAULTS = ("thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
+FAULTS = ("buttons copy", "no tabs", "thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
 
 
 def check(browser, site, folder=None, wanted=()):
@@ -209,7 +235,7 @@ def self_test(browser):
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder).resolve() / "broken.html"
         page.write_text(BROKEN, encoding="utf-8")
-        found = check(browser, page.parent)[0]
+        found = check(browser, page.parent)[0] + [*controls(browser, page.as_uri())]
     return [f"self-test: a broken page has no fault {fault!r}" for fault in FAULTS if not any(fault in text for text in found)]
 
 
@@ -219,6 +245,7 @@ def main():
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(program, profile)
         faults, count = check(browser, site, folder, wanted)
+        faults += controls(browser, f"{serve(site)}/index.html")
         wrong, found = search(browser, site)
         if folder:
             os.makedirs(folder, exist_ok=True)
