@@ -111,8 +111,10 @@ int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *err
   uint32_t expression;
   if (!run->expressions.program) return TSR_OK;
   point_inputs(part, rows);
+  if (rows->kept && run->boxes.keeps) tsr__program_lend(part->scratch, rows->kept->words, rows->kept->stride);
   const int rc =
       tsr__program_run(run->expressions.program, part->scratch, part->inputs, rows->count, part->vectors, error);
+  tsr__program_lend(part->scratch, NULL, 0);
   if (rc < 0 && tsr__program_fault(part->scratch, &expression, &part->fault.node))
     part->fault.expression = run->expressions.list[expression];
   return rc;
@@ -221,12 +223,40 @@ static int number_in_part(query_part *part, const uint64_t *const *words, uint32
   return TSR_OK;
 }
 
+/* Finds the runs of groups of pairs that have come before. */
+static int kept_runs(query_part *part, const query_rows *rows, tsr_spread *spread, tsr_error *error) {
+  const query_kept *kept = rows->kept;
+  uint32_t steady;
+  TSR_TRY(tsr__query_steady_number(part, rows, &steady, error));
+  for (uint32_t i = 0; i < kept->run_count; i++) part->buffers.numbers[i] = kept->groups[i] + steady;
+  *spread = (tsr_spread){
+      .count = rows->count, .run_count = kept->run_count, .groups = part->buffers.numbers, .ends = kept->ends};
+  return TSR_OK;
+}
+
+/* Keeps the values and the runs of pairs that have been evaluated. */
+static int keep_runs(query_part *part, const query_rows *rows, const tsr_spread *spread, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  query_kept *made = part->pairs.made;
+  uint32_t steady;
+  TSR_TRY(tsr__query_steady_number(part, rows, &steady, error));
+  if (run->boxes.keeps &&
+      !tsr__program_keep(run->expressions.program, part->scratch, rows->count, made->words, made->stride))
+    return TSR_OK;
+  for (uint32_t i = 0; i < spread->run_count; i++) made->groups[i] = part->buffers.numbers[i] - steady;
+  for (uint32_t i = 0; i < spread->run_count; i++) made->ends[i] = part->buffers.ends[i];
+  made->run_count = spread->run_count;
+  return TSR_OK;
+}
+
 /* Finds the records of a block's rows, in the query or in the part. */
 static int find_records(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                         uint64_t **records, tsr_error *error) {
   const tsr_query_run *run = part->run;
   if (run->grouping.grid) {
-    TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
+    if (rows->kept) TSR_TRY(kept_runs(part, rows, spread, error));
+    else TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
+    if (part->pairs.made) TSR_TRY(keep_runs(part, rows, spread, error));
     if (!part->straight) {
       const uint32_t known = spread->run_count ? spread->run_count : spread->count;
       for (uint32_t i = 0; i < known; i++) part->buffers.words[0][i] = part->buffers.numbers[i];
@@ -600,7 +630,8 @@ int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(parts_make(run, count / PART_CELLS + 2, error));
   for (uint64_t from = 0; from < count;) {
     uint64_t parts = 0;
-    for (; parts < run->parts.count && from < count; parts++) {
+    const uint64_t most = from == 0 && tsr__query_boxes_begin(run, cut.size) ? 1 : run->parts.count;
+    for (; parts < most && from < count; parts++) {
       query_part *part = run->parts.list[parts];
       part->from = from;
       part->straight = straight;

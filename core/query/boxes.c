@@ -8,7 +8,8 @@
  * In a dense tile blocks come again with the same numbers, if a dimension without a range is slower than those with
  * one: the next step of time. The distance is the period. Parts keep the pairs of some blocks as patterns, for blocks
  * at the same place of the period. These pairs are sorted by a key of their rows, so that cells of one group follow
- * each other, in their order.
+ * each other, in their order. With the pairs goes what is the same in each period: values of the rows, and the runs of
+ * groups (batch.c).
  *
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
@@ -138,6 +139,7 @@ int tsr__query_boxes_make(tsr_query_run *run, tsr_error *error) {
   int64_t low, high, most = INT64_MIN;
   TSR_TRY(check_boxes(run, given, error));
   boxes->given = given;
+  boxes->keeps = run->expressions.program ? tsr__program_kept(run->expressions.program) : 0;
   boxes->along = fastest_range(run, given);
   for (uint32_t r = 0; r < given->range_count; r++) {
     run->input.fields[given->ranges[r].field] = true;
@@ -282,6 +284,19 @@ int tsr__query_pairs_make(query_part *part, tsr_error *error) {
   return TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->rows, error);
 }
 
+/* Returns true if the keys of groups depend on the rows, on the ranges, and on steady dimensions alone. */
+static bool keys_come_again(const tsr_query_run *run) {
+  const query_boxes *boxes = &run->boxes;
+  bool all = run->grouping.grid;
+  for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
+    const query_axis *axis = &run->grouping.axes[a];
+    bool ranged = false;
+    for (uint32_t r = 0; r < boxes->given->range_count; r++) ranged |= boxes->given->ranges[r].field == axis->field;
+    all &= axis->rows || ranged || boxes->steady[axis->field];
+  }
+  return all;
+}
+
 void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile) {
   query_boxes *boxes = &run->boxes;
   query_period now = {0};
@@ -302,12 +317,32 @@ void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile) {
     const uint32_t field = run->snapshot->grid.col_major_cells ? n - 1 - a : a;
     boxes->steady[field] = subtile->axes[a].stride >= boxes->period;
   }
+  boxes->grouped = keys_come_again(run);
   for (uint64_t p = 0; p < TSR_MIN(boxes->period_count, PERIODS); p++) {
     now.serial = boxes->serial = boxes->periods[p].serial;
     if (memcmp(&boxes->periods[p], &now, sizeof now) == 0) return;
   }
   now.serial = boxes->serial = boxes->period_count + 1;
   boxes->periods[boxes->period_count++ % PERIODS] = now;
+}
+
+/* Makes room for what is kept with the pairs of a pattern: for all of its chunks or none. Only pairs without a WHERE
+ * whose groups form a grid have any. */
+static void kept_make(query_part *part, query_pattern *pattern) {
+  const tsr_query_run *run = part->run;
+  const uint64_t words = run->boxes.keeps * (uint64_t)PATTERN_PAIRS, numbers = 2 * PATTERN_PAIRS;
+  const uint64_t size = PATTERNS * (words * sizeof(uint64_t) + numbers * sizeof(uint32_t));
+  query_kept all = {.stride = PATTERN_PAIRS};
+  if (!run->grouping.grid || run->expressions.where || size * QUERY_PARTS_MAX > run->memory.limit / 16 ||
+      TSR_ARENA_RAW(&part->arena, words + 1, &all.words, NULL) < 0 ||
+      TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &all.groups, NULL) < 0 ||
+      TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &all.ends, NULL) < 0)
+    return;
+  for (uint32_t c = 0; c < PATTERN_CHUNKS; c++) {
+    const uint32_t at = c * QUERY_BLOCK;
+    pattern->kept[c] =
+        (query_kept){.words = all.words + at, .stride = all.stride, .groups = all.groups + at, .ends = all.ends + at};
+  }
 }
 
 void tsr__query_pairs_keep(query_part *part) {
@@ -321,6 +356,7 @@ void tsr__query_pairs_keep(query_part *part) {
         TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
         TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].rows, NULL) < 0)
       return;
+  for (uint32_t p = 0; p < PATTERNS; p++) kept_make(part, &patterns[p]);
   part->pairs.patterns = patterns;
 }
 
@@ -377,38 +413,74 @@ static const query_pattern *pattern_find(const query_part *part, const query_row
   return NULL;
 }
 
-static uint64_t known_size(const query_pattern *pattern) {
-  return (pattern->cell_count + UINT64_C(2) * pattern->pair_count) * sizeof *pattern->cells;
+bool tsr__query_boxes_begin(const tsr_query_run *run, uint64_t size) {
+  const query_boxes *boxes = &run->boxes;
+  const tsr_batch *batch = run->input.batch;
+  if (!boxes->period || boxes->period > size || batch->count / size < 4) return false;
+  const uint64_t place = place_in_period(boxes, batch->selection ? batch->selection[0] : batch->first);
+  const query_pattern *known = known_pattern(boxes, boxes->serial, place);
+  return known->cell_count == 0 || known->serial != boxes->serial || known->place != place;
 }
 
-static void known_free(query_boxes *boxes, query_pattern *known) {
-  boxes->known_bytes -= known->block ? known_size(known) : 0;
-  tsr__free(known->block);
+static uint64_t known_size(const tsr_query_run *run, const query_pattern *pattern) {
+  uint64_t numbers = pattern->cell_count + UINT64_C(2) * pattern->pair_count;
+  for (uint32_t c = 0; c < PATTERN_CHUNKS; c++) numbers += UINT64_C(2) * pattern->kept[c].run_count;
+  return numbers * sizeof(uint32_t) + (uint64_t)run->boxes.keeps * pattern->pair_count * sizeof(uint64_t);
+}
+
+static void known_free(tsr_query_run *run, query_pattern *known) {
+  run->boxes.known_bytes -= known->memory ? known_size(run, known) : 0;
+  tsr__free(known->memory);
   *known = (query_pattern){0};
+}
+
+static uint32_t *copy_numbers(uint32_t **to, const uint32_t *from, uint64_t count) {
+  uint32_t *copy = *to;
+  *to += count;
+  return memcpy(copy, from, count * sizeof *copy);
+}
+
+/* Copies a pattern to `memory`, which has known_size bytes: first the words, then the numbers. */
+static void known_copy(const tsr_query_run *run, const query_pattern *own, uint64_t *memory, query_pattern *known) {
+  uint32_t *numbers = (uint32_t *)(void *)(memory + (uint64_t)run->boxes.keeps * own->pair_count);
+  *known = *own;
+  known->memory = memory;
+  known->block = copy_numbers(&numbers, own->block, own->cell_count);
+  known->cells = copy_numbers(&numbers, own->cells, own->pair_count);
+  known->rows = copy_numbers(&numbers, own->rows, own->pair_count);
+  for (uint32_t c = 0; c < PATTERN_CHUNKS && c * QUERY_BLOCK < own->pair_count; c++) {
+    const query_kept *from = &own->kept[c];
+    query_kept *to = &known->kept[c];
+    const uint64_t at = c * (uint64_t)QUERY_BLOCK, count = TSR_MIN(own->pair_count - at, QUERY_BLOCK);
+    if (from->run_count == 0) continue;
+    to->stride = own->pair_count;
+    to->words = memory + at;
+    for (uint64_t k = 0; k < run->boxes.keeps; k++)
+      memcpy(to->words + k * to->stride, from->words + k * from->stride, count * sizeof *to->words);
+    to->groups = copy_numbers(&numbers, from->groups, from->run_count);
+    to->ends = copy_numbers(&numbers, from->ends, from->run_count);
+  }
 }
 
 void tsr__query_pairs_share(query_part *part) {
   query_boxes *boxes = &part->run->boxes;
   for (uint32_t p = 0; p < PATTERNS && part->pairs.patterns; p++) {
     query_pattern *own = &part->pairs.patterns[p], *known = known_pattern(boxes, own->serial, own->place);
-    const uint64_t bytes = known_size(own);
+    const uint64_t bytes = known_size(part->run, own);
+    uint64_t *memory;
     if (own->cell_count == 0 || is_pattern(known, own->serial, own->place, own->cell_count)) continue;
-    known_free(boxes, known);
-    uint32_t *copy;
+    known_free(part->run, known);
     if (boxes->known_bytes + bytes > part->run->memory.limit / 16 ||
-        TSR_ALLOC_RAW_BYTES(&part->run->memory, bytes, &copy, NULL) < 0)
+        TSR_ALLOC_RAW_BYTES(&part->run->memory, bytes, &memory, NULL) < 0)
       continue;
     boxes->known_bytes += bytes;
-    *known = *own;
-    known->block = memcpy(copy, own->block, own->cell_count * sizeof *copy);
-    known->cells = memcpy(copy + own->cell_count, own->cells, own->pair_count * sizeof *copy);
-    known->rows = memcpy(known->cells + own->pair_count, own->rows, own->pair_count * sizeof *copy);
+    known_copy(part->run, own, memory, known);
     own->cell_count = 0;
   }
 }
 
 void tsr__query_boxes_release(tsr_query_run *run) {
-  for (uint32_t p = 0; p < PATTERNS_KNOWN && run->boxes.known; p++) known_free(&run->boxes, &run->boxes.known[p]);
+  for (uint32_t p = 0; p < PATTERNS_KNOWN && run->boxes.known; p++) known_free(run, &run->boxes.known[p]);
 }
 
 /* Begins to keep the pairs of a block. */
@@ -421,18 +493,22 @@ static void pattern_begin(query_part *part, const query_rows *block) {
   pairs->kept->place = place_in_period(&part->run->boxes, first_cell(block));
   pairs->kept->cell_count = block->count;
   pairs->kept->pair_count = 0;
+  for (uint32_t c = 0; c < PATTERN_CHUNKS; c++) pairs->kept->kept[c].run_count = 0;
   for (uint32_t i = 0; i < block->count; i++)
     pairs->kept->block[i] = block->cells ? block->cells[i] - block->cells[0] : i;
 }
 
 /* Keeps the current pairs of a block, or gives the pattern up if it has too many. */
-static void pattern_add(query_pairs *pairs, const query_rows *block) {
+static void pattern_add(query_part *part, const query_rows *block) {
+  query_pairs *pairs = &part->pairs;
   query_pattern *kept = pairs->kept;
   if (pairs->count > PATTERN_PAIRS - kept->pair_count) {
     kept->cell_count = 0;
     pairs->kept = NULL;
     return;
   }
+  query_kept *made = pairs->count ? &kept->kept[kept->pair_count / QUERY_BLOCK] : NULL;
+  if (made && made->words && part->run->boxes.grouped) pairs->made = made;
   for (uint32_t i = 0; i < pairs->count; i++) {
     kept->cells[kept->pair_count] = pairs->cells[i] - (uint32_t)first_cell(block);
     kept->rows[kept->pair_count++] = pairs->rows[i];
@@ -458,9 +534,9 @@ static void sort_pairs(const query_part *part) {
   memcpy(pairs->rows, moved + QUERY_BLOCK, count * sizeof *moved);
 }
 
-static int pairs_add_all(query_part *part, pairs_add add, tsr_error *error) {
+static int pairs_add_all(query_part *part, const query_kept *kept, pairs_add add, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
-  const query_rows rows = {.cells = pairs->cells, .joined = pairs->rows, .count = pairs->count};
+  const query_rows rows = {.cells = pairs->cells, .joined = pairs->rows, .count = pairs->count, .kept = kept};
   if (pairs->count == 0) return TSR_OK;
   pairs->counted += pairs->count;
   pairs->count = 0;
@@ -470,8 +546,11 @@ static int pairs_add_all(query_part *part, pairs_add add, tsr_error *error) {
 /* Adds the pairs that were found in a block. */
 static int pairs_flush(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
   if (part->run->boxes.period && part->pairs.sorted) sort_pairs(part);
-  if (part->pairs.kept) pattern_add(&part->pairs, block);
-  return pairs_add_all(part, add, error);
+  part->pairs.made = NULL;
+  if (part->pairs.kept) pattern_add(part, block);
+  const int rc = pairs_add_all(part, NULL, add, error);
+  part->pairs.made = NULL;
+  return rc;
 }
 
 /* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by`
@@ -538,14 +617,14 @@ static int pattern_pair(query_part *part, const query_rows *block, const query_p
                         tsr_error *error) {
   query_pairs *pairs = &part->pairs;
   const uint32_t first = (uint32_t)first_cell(block);
-  for (uint32_t from = 0, n; from < pattern->pair_count; from += n) {
-    n = TSR_MIN(pattern->pair_count - from, QUERY_BLOCK - pairs->count);
-    for (uint32_t i = 0; i < n; i++) pairs->cells[pairs->count + i] = first + pattern->cells[from + i];
-    memcpy(pairs->rows + pairs->count, pattern->rows + from, n * sizeof *pairs->rows);
-    pairs->count += n;
-    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_add_all(part, add, error));
+  for (uint32_t from = 0; from < pattern->pair_count; from += QUERY_BLOCK) {
+    const query_kept *kept = &pattern->kept[from / QUERY_BLOCK];
+    pairs->count = TSR_MIN(pattern->pair_count - from, QUERY_BLOCK);
+    for (uint32_t i = 0; i < pairs->count; i++) pairs->cells[i] = first + pattern->cells[from + i];
+    memcpy(pairs->rows, pattern->rows + from, pairs->count * sizeof *pairs->rows);
+    TSR_TRY(pairs_add_all(part, part->run->boxes.grouped && kept->run_count ? kept : NULL, add, error));
   }
-  return pairs_add_all(part, add, error);
+  return TSR_OK;
 }
 
 int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {

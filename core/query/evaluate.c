@@ -20,6 +20,8 @@ struct tsr_block_scratch {
   tsr_register *registers;
   char *text; /* for MATCH, terminated by NUL */
   uint64_t text_capacity;
+  const uint64_t *lent; /* of tsr__program_lend; NULL: nothing */
+  uint64_t lent_stride;
   bool failed; /* the last run failed, in this node */
   uint32_t expression, node;
 };
@@ -214,6 +216,11 @@ static int run_steps(const tsr_program *program, tsr_block_scratch *scratch, uin
   for (uint32_t s = 0; s < steps; s++) {
     const tsr_step *step = &program->steps[s];
     if (!step->live || step->operation == TSR_OP_CONSTANT) continue;
+    if (step->of_row && scratch->lent) {
+      if (step->kept)
+        scratch->lanes[s] = (tsr_lane){.as.data = scratch->lent + (step->kept - 1) * scratch->lent_stride};
+      continue;
+    }
     const int rc = run_step(program, scratch, step, inputs, count, error);
     if (rc >= 0) continue;
     scratch->failed = true;
@@ -222,6 +229,22 @@ static int run_steps(const tsr_program *program, tsr_block_scratch *scratch, uin
     return rc;
   }
   return TSR_OK;
+}
+
+bool tsr__program_keep(const tsr_program *program, const tsr_block_scratch *scratch, uint32_t count, uint64_t *words,
+                       uint64_t stride) {
+  for (uint32_t s = 0; s < program->step_count; s++) {
+    const tsr_lane *lane = &scratch->lanes[s];
+    if (!program->steps[s].kept) continue;
+    if (lane->nulls || lane->faults || lane->constant) return false;
+    memcpy(words + (program->steps[s].kept - 1) * stride, lane->as.data, count * sizeof *words);
+  }
+  return true;
+}
+
+void tsr__program_lend(tsr_block_scratch *scratch, const uint64_t *words, uint64_t stride) {
+  scratch->lent = words;
+  scratch->lent_stride = stride;
 }
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */

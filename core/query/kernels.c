@@ -72,12 +72,22 @@ static uint64_t load_index(const tsr_block_input *input, uint32_t i) {
   return input->column.constant ? 0 : input->selection ? input->selection[i] : input->first + i;
 }
 
+/* Returns true if some cell is null. Most columns have few nulls, so that this is all that is done for most blocks. */
+static bool any_invalid(const uint8_t *validity, const tsr_block_input *input, uint32_t count) {
+  const uint32_t *selection = input->selection;
+  bool any = false;
+  if (!selection) return memchr(validity + input->first, 0, count) != NULL;
+  for (uint32_t i = 0; i < count; i++) any |= validity[selection[i]] == 0;
+  return any;
+}
+
 /* Sets the nulls of the result from the validity of the cells. */
 static void load_nulls(const tsr_call *call, const tsr_block_input *input) {
   const uint8_t *validity = input->column.validity;
   uint8_t *nulls = call->reg->nulls, any = 0;
   call->out->nulls = NULL;
   if (!validity && !input->null) return;
+  if (!input->null && !input->column.constant && !any_invalid(validity, input, call->count)) return;
   for (uint32_t i = 0; i < call->count; i++) {
     nulls[i] = input->null || validity[load_index(input, i)] == 0;
     any |= nulls[i];

@@ -318,22 +318,37 @@ int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows,
   return TSR_OK;
 }
 
+static bool is_steady(const tsr_query_run *run, const query_axis *axis) {
+  return !axis->rows && run->boxes.period && run->boxes.steady[axis->field];
+}
+
+int tsr__query_steady_number(query_part *part, const query_rows *rows, uint32_t *number, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  const query_rows first = {.cells = rows->cells, .count = 1};
+  *number = 0;
+  for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
+    const query_axis *axis = &run->grouping.axes[a];
+    uint64_t place;
+    if (!is_steady(run, axis)) continue;
+    axis_places(run, axis, &first, &place);
+    const uint32_t added = place < axis->count ? axis->numbers[place] : axis->has_null ? 0 : QUERY_OUTSIDE;
+    if (added & QUERY_OUTSIDE) return fail_without_key(part, axis, error);
+    *number += added;
+  }
+  return TSR_OK;
+}
+
 static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_error *error) {
   const tsr_query_run *run = part->run;
   uint64_t *places = part->buffers.words[0];
-  memset(part->buffers.numbers, 0, rows->count * sizeof *part->buffers.numbers);
+  uint32_t steady = 0;
+  if (run->boxes.period) TSR_TRY(tsr__query_steady_number(part, rows, &steady, error)); /* pairs come from one period */
+  for (uint32_t r = 0; r < rows->count; r++) part->buffers.numbers[r] = steady;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
     const query_axis *axis = &run->grouping.axes[a];
     const bool has_null = axis->has_null;
     uint32_t outside = 0;
-    if (!axis->rows && run->boxes.period && run->boxes.steady[axis->field]) { /* pairs come from one period */
-      const uint32_t cell = rows->cells[0];
-      axis_places(run, axis, &(query_rows){.cells = &cell, .count = 1}, places);
-      const uint32_t number = places[0] < axis->count ? axis->numbers[places[0]] : has_null ? 0 : QUERY_OUTSIDE;
-      for (uint32_t r = 0; r < rows->count; r++) part->buffers.numbers[r] += number;
-      if (number & QUERY_OUTSIDE) return fail_without_key(part, axis, error);
-      continue;
-    }
+    if (is_steady(run, axis)) continue;
     axis_places(run, axis, rows, places);
     for (uint32_t r = 0; r < rows->count; r++) {
       const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;

@@ -803,6 +803,35 @@ static int make_expression(program_maker *m, const tsr_expression *expression) {
   return m->rc;
 }
 
+/* Finds the steps that depend on the row alone, and those of them that results or other steps need: these keep their
+ * registers for the whole run. */
+static void find_kept(tsr_program *p, uint32_t *last) {
+  for (uint32_t s = 0; s < p->step_count; s++) {
+    tsr_step *step = &p->steps[s];
+    step->of_row = step->operation == TSR_OP_ROW;
+    bool all = true, any = false;
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+      any |= p->steps[step->operands[i]].of_row;
+      all &= p->steps[step->operands[i]].of_row || p->steps[step->operands[i]].operation == TSR_OP_CONSTANT;
+    }
+    step->of_row |= any && all;
+    for (uint32_t i = 0; i < step->operand_count && step->live && !step->of_row; i++)
+      p->steps[step->operands[i]].kept |= p->steps[step->operands[i]].of_row;
+  }
+  for (uint32_t e = 0; e < p->root_count; e++) p->steps[p->roots[e]].kept |= p->steps[p->roots[e]].of_row;
+  bool suits = true;
+  for (uint32_t s = 0; s < p->step_count; s++) {
+    tsr_step *step = &p->steps[s];
+    if (!step->kept) continue;
+    suits &= step->form == TSR_VALUE_REAL || step->form == TSR_VALUE_INTEGER;
+    step->kept = ++p->kept_count;
+    last[s] = UINT32_MAX;
+  }
+  if (!suits || p->kept_count > TSR_KEPT_STEPS) p->kept_count = 0;
+}
+
+uint32_t tsr__program_kept(const tsr_program *program) { return program->kept_count; }
+
 /* Marks the live steps, those that results need, and gives each a register that no step in use has. */
 static int give_rooms(program_maker *m) {
   tsr_program *p = m->program;
@@ -818,6 +847,7 @@ static int give_rooms(program_maker *m) {
       p->steps[p->steps[s].operands[i]].live = true;
       last[p->steps[s].operands[i]] = TSR_MAX(last[p->steps[s].operands[i]], s);
     }
+  find_kept(p, last);
   for (uint32_t s = 0; s < p->step_count; s++) {
     tsr_step *step = &p->steps[s];
     if (!step->live || step->operation == TSR_OP_CONSTANT) continue;

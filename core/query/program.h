@@ -74,6 +74,21 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_sc
 int tsr__program_run(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
                      uint32_t count, tsr_vector *results, tsr_error *error);
 
+/* Some steps depend on TSR_OP_ROW alone: for the same rows they have the same values, whatever the cells. A caller that
+ * meets the same rows again may keep the values that other steps or results need. */
+#define TSR_KEPT_STEPS 4u /* most such values of a row */
+
+/* Returns how many words there are for each row; 0: none can be kept. */
+uint32_t tsr__program_kept(const tsr_program *program);
+
+/* Copies them after a run over `count` rows: word k of row r becomes words[k * stride + r]. Returns false if there were
+ * nulls or faults among them, which are not kept. */
+bool tsr__program_keep(const tsr_program *program, const tsr_block_scratch *scratch, uint32_t count, uint64_t *words,
+                       uint64_t stride);
+
+/* Lets runs take the words that have been kept, until it is called with NULL. */
+void tsr__program_lend(tsr_block_scratch *scratch, const uint64_t *words, uint64_t stride);
+
 /* Evaluates the program's only expression as a condition. Writes the numbers (0..count-1) of the cells for which it is
  * true to `selection`, which has room for `count`, and sets *selected to how many they are. */
 int tsr__program_select(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
@@ -176,6 +191,8 @@ struct tsr_step {
   uint32_t operand_count;
   uint32_t operands[3]; /* numbers of earlier steps */
   bool live; /* some result depends on it */
+  bool of_row; /* it depends on TSR_OP_ROW alone */
+  uint32_t kept; /* 1 + its number among the steps that tsr__program_keep copies, or 0 */
   uint32_t number; /* of this step */
   tsr_origin origin;
   const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
@@ -195,6 +212,7 @@ struct tsr_program {
   uint32_t *roots; /* the step of each expression */
   tsr_value_type *types;
   bool texts; /* some step has texts */
+  uint32_t kept_count; /* steps with `kept` */
 };
 
 /* The static type of a node (program.c). */

@@ -138,6 +138,9 @@ void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end
 /* Gives the value of a key that is a column of rows, by its number. Text is borrowed from the column. */
 void tsr__query_row_value(const query_key *key, uint32_t number, tsr_value *value);
 
+/* Finds what the axes of steady dimensions (query_boxes) add to the group of pairs. */
+int tsr__query_steady_number(query_part *part, const query_rows *rows, uint32_t *number, tsr_error *error);
+
 /* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: its values. */
 int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error);
 
@@ -150,12 +153,15 @@ int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows,
 
 typedef struct query_cells query_cells;
 
+typedef struct query_kept query_kept;
+
 /* Rows of the current batch: the indices `cells`, or first..first+count-1. */
 struct query_rows {
   const uint32_t *cells;
   const uint32_t *joined; /* the row that each cell meets, in a query with boxes; then `cells` is set, too */
   uint64_t first;
   uint32_t count; /* at most QUERY_BLOCK */
+  const query_kept *kept; /* what these pairs had in an earlier period (boxes.c), or NULL */
 };
 
 typedef struct query_habits { /* how tsr_aggregate_open differs from a query of SQL */
@@ -230,9 +236,19 @@ typedef struct query_box { /* a row of a bucket, with its interval along a stret
 } query_box;
 
 #define PATTERN_PAIRS  4096u /* most pairs of a block that are kept */
+#define PATTERN_CHUNKS (PATTERN_PAIRS / QUERY_BLOCK) /* its pairs are added QUERY_BLOCK at a time */
 #define PATTERNS       8u /* of a part */
 #define PATTERNS_KNOWN 1024u
 #define PERIODS        128u
+
+/* What is the same whenever a chunk of a pattern's pairs is added: values that depend on the rows alone, and the runs
+ * of groups, without what steady dimensions add (query_boxes). */
+struct query_kept {
+  uint64_t *words; /* word k of pair i is words[k * stride + i] */
+  uint64_t stride;
+  uint32_t *groups, *ends; /* [run_count] */
+  uint32_t run_count; /* 0: nothing is kept */
+};
 
 typedef struct
     query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
@@ -241,6 +257,8 @@ typedef struct
    * block's first one. `block` has its cells, which may leave some out. */
   uint32_t *block, *cells, *rows;
   uint32_t cell_count, pair_count; /* cell_count 0: nothing is kept */
+  query_kept kept[PATTERN_CHUNKS]; /* `words` NULL: there is no room for more than the pairs */
+  void *memory; /* of a known pattern */
 } query_pattern;
 
 typedef struct query_period { /* the coordinates of a batch in all ranges */
@@ -261,6 +279,8 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
    * unknown), the length of a line, and the place in the tile of the cell with index 0 */
   uint64_t period, line, origin;
   bool *steady; /* by field: it is a dimension whose coordinate is the same in all cells of a period */
+  bool grouped; /* pairs that come again are in the same groups, but for steady dimensions */
+  uint32_t keeps; /* words of a pair that are kept (tsr__program_kept) */
   uint64_t serial; /* of the period: batches with the same coordinates in all ranges have the same one */
   query_period *periods; /* [PERIODS]: the last ones */
   uint64_t period_count; /* that there were; the next one takes the place of the oldest */
@@ -273,6 +293,7 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
 typedef struct query_pairs { /* of a part: the pairs of the current block that have not been counted yet */
   query_pattern *patterns; /* [PATTERNS]; NULL: none are kept */
   query_pattern *kept; /* takes the pairs of the current block; NULL: it does not keep them */
+  query_kept *made; /* takes what the pairs that are being added will have again; NULL: nothing is kept */
   uint32_t next; /* the pattern that gives way next */
   int64_t *numbers[TSR_QUERY_RANGES]; /* [QUERY_BLOCK]: of the block's cells */
   uint32_t *cells, *rows; /* [QUERY_BLOCK] */
@@ -294,6 +315,10 @@ uint32_t tsr__query_boxes_cut(const tsr_query_run *run, uint64_t at, uint64_t co
 
 /* Lets a part keep the pairs of blocks, if there is memory. */
 void tsr__query_pairs_keep(query_part *part);
+
+/* Returns true if the pairs of the batch come again in it, but are not known yet: then one part is to find them first,
+ * for all others. `size` is that of a part. */
+bool tsr__query_boxes_begin(const tsr_query_run *run, uint64_t size);
 
 /* Makes what a part has kept known to all parts, while no thread works on the run. */
 void tsr__query_pairs_share(query_part *part);
