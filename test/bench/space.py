@@ -1,5 +1,6 @@
-"""Measures statistics within polygons (the cover of a polygon, many small zones by all steps of time, and few large zones) beside exactextract and the
-product of scipy's sparse matrix of shares with the cube; values at points beside xarray and scipy; and the points of a plot beside tsdownsample. The ways
+"""Measures statistics within polygons (the cover of a polygon, many small zones by all steps of time, and few large zones) beside exactextract,
+rasterstats and the product of scipy's sparse matrix of shares with the cube; values at points beside xarray and scipy; the points of a plot beside
+tsdownsample; and map tiles beside rio-tiler. The ways
 of a row take turns in one process, and a ratio is that of their least times, which are processor time of all threads: other work on the machine changes
 that little. What cannot be installed is left out. Compares the answers of the ways. exactextract cuts the polygons anew each time, the others do not.
 
@@ -8,13 +9,15 @@ usage: space.py EXTENSION FOLDER [--only TEXT]
 import argparse
 import io
 import math
+import os
 import random
 import sqlite3
 import time
+import warnings
 
 import environment
 
-PACKAGES = [["numpy"], ["exactextract"], ["scipy"], ["xarray"], ["tsdownsample"]]   # each line by itself: one that cannot be installed is left out
+PACKAGES = [["numpy"], ["exactextract"], ["scipy"], ["xarray"], ["tsdownsample"], ["rasterstats"], ["rio-tiler"]]   # each line by itself: one that cannot be installed is left out
 TURNS = 3
 STEPS, NY, NX = 365, 180, 360   # of the cube
 ZONES, CORNERS = 1000, 110
@@ -88,6 +91,58 @@ def sparse(np, db, cube):
     whole = np.asarray(matrix.sum(axis=1))
     flat = cube.reshape(STEPS, NY * NX)
     return lambda: (matrix @ flat.T.astype("f8") / whole).ravel().tolist()
+
+
+def centres(np, db, axes, band, zones, only):
+    """Means of the cells whose centres are in each zone, of one step. All ways cut the polygons anew."""
+    db.execute("CREATE TABLE centres_cover(zone, y, x_from, x_to)")
+    db.execute("CREATE VIRTUAL TABLE zonal_centres USING tessera_query(threads=1, SELECT zone, avg(v) AS mean FROM cube g JOIN centres_cover c "
+               "ON g.y = c.y AND g.x BETWEEN c.x_from AND c.x_to WHERE t = 0 GROUP BY zone)")
+
+    def ours():
+        db.execute("DELETE FROM centres_cover")
+        db.execute(f"INSERT INTO centres_cover SELECT z.zone, c.y, c.x_from, c.x_to FROM zones z JOIN tessera_cover('db:cube', z.shape, 'centre', '{axes}') c")
+        return [row[0] for row in db.execute("SELECT mean FROM zonal_centres ORDER BY zone")]
+    ways = {"tessera": ours}
+    try:
+        from affine import Affine
+        from rasterstats import zonal_stats
+        shapes, flipped = [{"type": "Polygon", "coordinates": [points]} for points in zones], np.ascontiguousarray(band[::-1])
+        ways["rasterstats"] = lambda: [row["mean"] for row in zonal_stats(shapes, flipped, affine=Affine(1, 0, 0, 0, -1, NY), stats=["mean"], nodata=-9999)]
+    except ImportError:
+        pass
+    measure(f"{ZONES} zones by centres, 1 step, cover made anew", ways, only)
+
+
+def tiles(np, db, folder, wide, only):
+    """Map tiles of 256 x 256 pixels as PNG, of a grid that covers the Earth, without overviews."""
+    places = [(3, x, y) for x in range(0, 8, 2) for y in range(1, 7, 2)] + [(5, x, y) for x in range(0, 32, 8) for y in range(4, 28, 8)]
+    axes = f'"axes":{{"y":[-90,{180 / WIDE[0]!r}],"x":[-180,{360 / WIDE[1]!r}]}}'
+
+    def ours():
+        texts = [f'{{"tile":[{z},{x},{y}],"min":250,"max":310,"colormap":"gray",{axes}}}' for z, x, y in places]
+        return [db.execute("SELECT tessera_png('db:wide', 'v', NULL, ?)", (text,)).fetchone()[0] for text in texts]
+    ways = {"tessera": lambda: len(ours())}
+    try:
+        import rasterio
+        from rio_tiler.io import Reader
+        warnings.simplefilter("ignore")   # of rio-tiler: there are no overviews
+        path = os.path.join(folder, "tiles.tif")
+        with rasterio.open(path, "w", driver="GTiff", width=WIDE[1], height=WIDE[0], count=1, dtype="float32", crs="EPSG:4326", tiled=True, blockxsize=256, blockysize=256,
+                           compress="zstd", transform=rasterio.transform.from_origin(-180, 90, 360 / WIDE[1], 180 / WIDE[0])) as out:
+            out.write(np.ascontiguousarray(wide[::-1]), 1)
+
+        def peer():
+            with Reader(path) as reader:
+                for z, x, y in places:
+                    image = reader.tile(x, y, z)
+                    image.rescale(((250, 310),))
+                    image.render(img_format="PNG")
+            return len(places)
+        ways["rio-tiler"] = peer
+    except ImportError:
+        pass
+    measure(f"{len(places)} map tiles", ways, only)
 
 
 def points(np, db, wide, only):
@@ -176,12 +231,14 @@ def main():
     peer = sparse(np, db, cube)
     ways.update({"scipy, cover kept, in memory": peer} if peer else {})
     measure(f"{ZONES} zones by {STEPS} steps", ways, args.only)
+    centres(np, db, axes, cube[0], zones, args.only)
     ways = {"tessera": answer("SELECT mean FROM zonal_large")}
     peer = exact(np, [wide], *WIDE, large)
     ways.update({"exactextract": peer} if peer else {})
     measure(f"{LARGE} large zones, cover kept", ways, args.only)
     points(np, db, wide, args.only)
     plots(np, db, array, args.only)
+    tiles(np, db, args.folder, wide, args.only)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Measures windows over dimensions, and neighbourhoods (joins of an array with itself by offsets), beside bottleneck, xarray and scipy, which compute
+"""Measures windows over dimensions, and neighbourhoods (joins of an array with itself by offsets), beside bottleneck, xarray, xarray-spatial and scipy, which compute
 on a block in memory, and beside SQLite's own windows over a slice of the same cube. Prints processor time of all threads in ns a cell: other work on the machine changes that little. The least of some
 turns counts. Ways of libraries that are not installed are left out. Compares answers.
 
-usage: windows.py EXTENSION FOLDER [--turns N]
+usage: windows.py EXTENSION FOLDER [--turns N] [--only TEXT]
 """
 import argparse
 import io
@@ -14,7 +14,7 @@ import sys
 
 import environment
 
-PACKAGES = [["numpy"], ["bottleneck"], ["xarray"], ["scipy"]]   # each line by itself: one that cannot be installed is left out
+PACKAGES = [["numpy"], ["bottleneck"], ["xarray"], ["scipy"], ["xarray-spatial"]]   # each line by itself: one that cannot be installed is left out
 DAYS, ROWS, COLUMNS = 365, 90, 180
 STEPS = 30   # of a frame
 SIDE = 2000   # of the grid with neighbourhoods
@@ -39,10 +39,11 @@ def main():
     parser.add_argument("extension")
     parser.add_argument("folder")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--only", default="", help="rows whose names have this in them")
     options = parser.parse_args()
     environment.inside(options.folder, "windows", PACKAGES)
     import numpy
-    bottleneck, xarray, ndimage = optional("bottleneck"), optional("xarray"), optional("scipy.ndimage")
+    bottleneck, xarray, ndimage, xrspatial = optional("bottleneck"), optional("xarray"), optional("scipy.ndimage"), optional("xrspatial")
     path = os.path.join(os.path.abspath(options.folder), "windows_cube")
     shutil.rmtree(path, ignore_errors=True)
     db = sqlite3.connect(":memory:", isolation_level=None)
@@ -88,17 +89,34 @@ def main():
     def slope():
         return around("degrees(atan(sqrt(sum(b.v * k.wx) * sum(b.v * k.wx) + sum(b.v * k.wy) * sum(b.v * k.wy)) / 8 / 30))", "JOIN horn k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")
 
+    def hillshade():   # light from the north-west, at 45 degrees
+        x, y = "sum(b.v * k.wx)", "sum(b.v * k.wy)"
+        return around(f"(0.7071067811865476 + 0.5 * ({x} + {y}) / 240) / sqrt(1 + ({x} * {x} + {y} * {y}) / 57600)", "JOIN horn k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")
+
+    def scipy_hillshade():
+        wide = grid.astype("f8")
+        x, y = ndimage.sobel(wide, 1), ndimage.sobel(wide, 0)
+        return ((0.7071067811865476 + 0.5 * (x + y) / 240) / numpy.sqrt(1 + (x * x + y * y) / 57600))[2:-2, 2:-2]
+
+    def spatial(function):
+        return lambda: getattr(xrspatial, function)(xarray.DataArray(grid, dims=("y", "x"), attrs={"res": (30, 30)})).values[2:-2, 2:-2]
+
     def scipy_slope():
         wide = grid.astype("f8")
         return numpy.degrees(numpy.arctan(numpy.hypot(ndimage.sobel(wide, 0), ndimage.sobel(wide, 1)) / 8 / 30))[2:-2, 2:-2]
     square = "JOIN g b ON b.y BETWEEN a.y - 2 AND a.y + 2 AND b.x BETWEEN a.x - 2 AND a.x + 2"
+    near = "JOIN g b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1"
     share = cube.size / grid.size
     ways += [("mean 5x5", "tessera, to npy", lambda: around("avg(b.v)", square), share), ("max 5x5", "tessera, to npy", lambda: around("max(b.v)", square), share), ("slope", "tessera, to npy", slope, share)]
+    ways += [("hillshade", "tessera, to npy", hillshade, share), ("median 3x3", "tessera, to npy", lambda: around("median(b.v)", near), share)]
+    if xrspatial:
+        ways += [("slope", "xarray-spatial, in memory", spatial("slope"), share), ("hillshade", "xarray-spatial, in memory (another formula)", spatial("hillshade"), share)]
     if ndimage:
+        ways += [("hillshade", "scipy, in memory", scipy_hillshade, share), ("median 3x3", "scipy, in memory", lambda: ndimage.median_filter(grid, 3)[2:-2, 2:-2], share)]
         ways += [("mean 5x5", "scipy, in memory", lambda: ndimage.uniform_filter(grid.astype("f8"), 5)[2:-2, 2:-2], share), ("max 5x5", "scipy, in memory", lambda: ndimage.maximum_filter(grid, 5)[2:-2, 2:-2], share),
                  ("slope", "scipy, in memory", scipy_slope, share)]
     answers = {}
-    for what, way, function, part in sorted(ways, key=lambda entry: entry[0]):
+    for what, way, function, part in sorted((entry for entry in ways if options.only in entry[0]), key=lambda entry: entry[0]):
         least = None
         for _ in range(options.turns):
             before = processor()
@@ -106,7 +124,7 @@ def main():
             used = processor() - before
             least = used if least is None else min(least, used)
         print(f"{what:10}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
-        if (part == 1 and "scipy" not in way) or part == share:
+        if "another formula" not in way and ((part == 1 and "scipy" not in way) or part == share):
             answers.setdefault(what, []).append(answer)
     for what, found in answers.items():
         for other in found[1:]:
