@@ -26,10 +26,16 @@
 #include "read/reader.h"
 #include "store/store.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread, */
 /* and where no tile stays in memory, nor its stored bytes: threads wait for each other less often */
 #define READ_BLOCK_SINKS_FOR_A_THREAD 32
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
+/* Bytes of a block that the processor's caches would not keep until the caller reads it. */
+#define READ_BLOCK_LARGE (UINT64_C(16) << 20)
 
 typedef struct block_copy { /* one copy: a fragment's part of a space tile */
   uint64_t request; /* index in the window's requests; NO_TILE: write fill values */
@@ -76,6 +82,7 @@ typedef struct block_read {
   tsr_plan plan;
   block_box box;
   block_out out; /* the caller's memory; not used with `take` */
+  bool large; /* `out` has at least READ_BLOCK_LARGE bytes */
   bool once; /* the decoded tiles of the box do not fit into the cache together */
   tsr_block_take take; /* NULL, or the function that gets the cells */
   void *argument; /* of `take` */
@@ -91,6 +98,34 @@ static void fill_row(const block_read *b, uint8_t *to, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, b->field->fill, size);
 }
 
+/* Copies bytes past the processor's caches: a store that goes through them first reads what it replaces. */
+#if defined(__SSE2__)
+#define PAST_LEAST 256u /* a shorter copy has too few whole cache lines */
+static void copy_past_caches(uint8_t *to, const uint8_t *from, uint64_t size) {
+  const uint64_t before = size < PAST_LEAST ? size : (64 - (uintptr_t)to % 64) % 64;
+  memcpy(to, from, before);
+  uint64_t at = before;
+  for (; at + 64 <= size; at += 64) {
+    __m128i line[4];
+    memcpy(line, from + at, sizeof line);
+    for (unsigned i = 0; i < 4; i++) _mm_stream_si128((__m128i *)(void *)(to + at) + i, line[i]);
+  }
+  memcpy(to + at, from + at, size - at);
+}
+/* Orders these copies before everything that follows. */
+static void end_past_caches(void) { _mm_sfence(); }
+#else
+static void copy_past_caches(uint8_t *to, const uint8_t *from, uint64_t size) { memcpy(to, from, size); }
+static void end_past_caches(void) {}
+#endif
+
+/* Copies adjacent values. Where `again`, the copy itself is changed at once. */
+static void copy_values(const block_read *b, uint8_t *to, const uint8_t *from, uint64_t count, bool again) {
+  const uint64_t size = count * b->field->cell_size;
+  if (b->large && !again) copy_past_caches(to, from, size);
+  else memcpy(to, from, size);
+}
+
 #define COPY_STRIDED(type)                                                                                             \
   for (uint64_t i = 0; i < count; i++) {                                                                               \
     type value;                                                                                                        \
@@ -99,10 +134,11 @@ static void fill_row(const block_read *b, uint8_t *to, uint64_t count) {
   }
 
 /* Copies `count` values that are `stride` cells apart in `from`, and adjacent in `to`. */
-static void copy_row(const block_read *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
+static void copy_row(const block_read *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count,
+                     bool again) {
   const uint64_t size = b->field->cell_size;
   if (stride == 1) {
-    memcpy(to, from, count * size);
+    copy_values(b, to, from, count, again);
     return;
   }
   switch (size) {
@@ -147,7 +183,8 @@ static void write_copy(const block_read *b, const block_out *out, const space *s
       fill_row(b, out->values + to * size, count);
       if (out->states) memset(out->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
     } else {
-      copy_row(b, tile->values + (from - missing) * size, b->box.tile_stride[last], out->values + to * size, count);
+      copy_row(b, tile->values + (from - missing) * size, b->box.tile_stride[last], out->values + to * size, count,
+               tile->validity);
       if (tile->validity)
         null_row(b, tile->validity + (from - missing), b->box.tile_stride[last], out->values + to * size, count);
       if (out->states)
@@ -180,6 +217,7 @@ static void write_copies(const block_read *b, const block_out *out, const space 
     const tsr_tile *tile = tile_of(b, &s->copies[i]);
     if (tile || s->copies[i].request == NO_TILE) write_copy(b, out, s, &s->copies[i], tile);
   } /* else the sink has written the cells */
+  if (b->large) end_past_caches();
 }
 
 typedef struct block_sink { /* where the cells of a tile go while they are decoded */
@@ -211,10 +249,11 @@ static int sink_cells(void *argument, uint64_t first, uint64_t count, const uint
     if (!within) continue;
     const uint64_t begin = done + (from - column);
     const uint8_t *valid = validity ? validity + begin : NULL;
-    memcpy(out->values + at * size, values + begin * size, (to - from) * size);
+    copy_values(b, out->values + at * size, values + begin * size, to - from, valid);
     if (valid) null_row(b, valid, 1, out->values + at * size, to - from);
     if (out->states) set_states(valid, 1, out->states + at, to - from);
   }
+  if (b->large) end_past_caches();
   return TSR_OK;
 }
 
@@ -383,6 +422,7 @@ static int copy_each(block_read *b, const block_out *out, const space *s, tsr_er
     tsr__count(b->environment, TSR_COUNT_cells_decoded, decoded_cells(r));
     tsr__tile_return(r->tile, &b->memory);
   }
+  if (b->large) end_past_caches();
   return TSR_OK;
 }
 
@@ -576,6 +616,7 @@ static int read_block(block_read *b, const tsr_interval *box, uint64_t size, tsr
   for (uint32_t d = 0; d < b->dimensions; d++)
     spaces = tsr__mul_sat(spaces, b->box.high[d] / b->grid->extent[d] - b->box.low[d] / b->grid->extent[d] + 1);
   const uint64_t bytes = tsr__mul_sat(tsr__mul_sat(spaces, b->grid->tile_cells), b->field->cell_size);
+  b->large = !b->take && size >= READ_BLOCK_LARGE;
   b->once = bytes > tsr__cache_limit(b->snapshot->array->cache);
   tsr__work_more(b->environment, spaces);
   while (!b->ended) TSR_TRY(read_window(b, error));

@@ -96,6 +96,22 @@ def test_nulls_without_a_cache():
             same(np.isnan(part.numpy("v")).tolist(), values.mask[inside].tolist(), f"{box}, {limits}: the fill value")
 
 
+def test_large_blocks():
+    """More than 16 MiB are written past the processor's caches, in whole lines of 64 bytes where the rows of tiles have them."""
+    values = (np.arange(2900)[:, None] % 7 * 2000 + np.arange(1501)).astype("i4")
+    memory = np.empty(values.size + 16, "i4")
+    for width, cases in ((1000, ((1, {"cache_mb": 0}), (5, {}))), (50, ((0, {"cache_mb": 0}),))):   # rows of many lines, and of too few
+        a = tessera.create(f"large{width}", {"v": values}, dimensions=["y", "x"], extents={"y": 1000, "x": width})
+        for first, limits in cases:
+            out = memory[first:first + values.size].reshape(values.shape)
+            memory[:] = -1
+            tessera.open(a.path, **limits).numpy("v", out)
+            assert np.array_equal(out, values) and (memory[:first] == -1).all() and (memory[first + values.size:] == -1).all(), f"{width}, {limits}"
+    a.write("v", -values[990:1010], {"y": 990})
+    values[990:1010] *= -1
+    assert np.array_equal(tessera.open(a.path).numpy(), values), "two fragments"
+
+
 def test_parts():
     """A part of a part has no cell that the part leaves out."""
     a = tessera.create("parts", np.arange(200.0).reshape(20, 10), dimensions=["y", "x"], extents={"y": 5, "x": 5}, labels={"lat": ("y", np.arange(20) * 0.5)})
