@@ -249,7 +249,7 @@ typedef enum con_choice {
 } con_choice;
 
 /* Returns true if a commit in the listing is published for good. An array in the database is frozen while a transaction
- * writes to it. The transaction's own commit has a later time; if COMMIT fails and is repeated, it gets another name. */
+ * writes to it. The transaction's own commit has a later time, and another name if COMMIT fails and is repeated. */
 static bool is_final(const tsr_array *array, const tsr_committed *item) {
   return !item->prepared && (!array->log.frozen || item->parsed.end <= array->log.frozen);
 }

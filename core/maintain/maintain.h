@@ -168,8 +168,8 @@ int tsr__consolidate_footers(tsr_array *array, uint32_t version, uint64_t since,
 int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
                               tsr_error *error);
 
-/* Writes the commits that no .con has yet into one .con, also those of fragments that merges have replaced. The commits'
- * own files are then needed by nobody (tsr__vacuum_joined). `version` is 12 or greater. */
+/* Writes the commits that no .con has yet into one .con, also those of fragments that merges have replaced. Then nobody
+ * needs the commits' own files (tsr__vacuum_joined). `version` is 12 or greater. */
 int tsr__join_commits(tsr_array *array, uint32_t version, tsr_error *error);
 
 /* Removes the .con files that are unfinished according to the array's listing: they are truncated, and no reader loses
@@ -264,10 +264,10 @@ int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error);
  * contains, and each .ign that cancels no entry of a .con. */
 int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error);
 
-/* Removes each .wrt whose fragment is committed by a .con that is older than the grace (ms), and nothing else. No reader
- * misses such a file: readers take its name from a listing, and never open it. The grace is for readers whose listings
- * are not states of the directory: one that passed over the .con before it was there must have passed over the .wrt
- * before it is gone. */
+/* Removes each .wrt whose fragment is committed by a .con that is older than the grace (ms), and nothing else. No
+ * reader misses such a file: readers take its name from a listing, and never open it. The grace is for readers whose
+ * listings are not states of the directory: one that passed over the .con before it was there must have passed over the
+ * .wrt before it is gone. */
 int tsr__vacuum_joined(tsr_array *array, uint64_t grace, tsr_error *error);
 
 /* ---- revert_merges.c: reverts merges that made cells appear twice ------------------------------------------------ */
