@@ -187,13 +187,13 @@ static bool may_be_copied(tsr_claim *c, const char *directory, const tsr_entry *
   return exists;
 }
 
-/* Fails if a directory holds anything that no first sync of this array makes. */
-static int check_foreign(tsr_claim *c, const char *directory, int depth, tsr_error *error) {
-  tsr_listing entries = {0};
-  TSR_TRY(tsr__store_list_any(c->to, directory, &entries, error));
+static int check_foreign(tsr_claim *c, const char *directory, int depth, tsr_error *error);
+
+/* Fails if a directory, listed as `entries`, holds anything that no first sync of this array makes. */
+static int check_entries(tsr_claim *c, const char *directory, const tsr_listing *entries, int depth, tsr_error *error) {
   int rc = TSR_OK;
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    const tsr_entry *entry = &entries.entries[i];
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
+    const tsr_entry *entry = &entries->entries[i];
     const tsr_path path = tsr__path_of(directory, entry->name, "");
     tsr_name parsed;
     if (!may_be_copied(c, directory, entry))
@@ -205,17 +205,23 @@ static int check_foreign(tsr_claim *c, const char *directory, int depth, tsr_err
              !tsr__name_parse(entry->name, strlen(entry->name), &parsed))
       rc = check_foreign(c, path.text, depth + 1, error);
   }
+  return rc;
+}
+
+static int check_foreign(tsr_claim *c, const char *directory, int depth, tsr_error *error) {
+  tsr_listing entries = {0};
+  TSR_TRY(tsr__store_list_any(c->to, directory, &entries, error));
+  const int rc = check_entries(c, directory, &entries, depth, error);
   tsr__listing_release(&entries);
   return rc;
 }
 
-/* Removes what a dead sync has made, but for the claim. */
+/* Removes what a dead sync has made, but for the claim: only what the check has seen. */
 static int remove_rest(tsr_claim *c, tsr_error *error) {
   tsr_listing root = {0};
   uint64_t generation;
-  TSR_TRY(check_foreign(c, "", 0, error));
   TSR_TRY(tsr__store_list_any(c->to, "", &root, error));
-  int rc = TSR_OK;
+  int rc = check_entries(c, "", &root, 0, error);
   for (uint64_t i = 0; i < root.count && rc >= 0; i++) {
     if (!strcmp(root.entries[i].name, TSR_BUCKET_CLAIM) || parse_claim(c, &root.entries[i], &generation)) continue;
     rc = tsr__store_remove_tree(c->to, root.entries[i].name, error);
