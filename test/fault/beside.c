@@ -17,8 +17,6 @@ static sqlite3 *one, *other;
 static const char *beside; /* what the other connection does */
 static long calls, at; /* it does so at call `at` */
 static bool inside, cut; /* cut: instead, all calls from `at` on fail */
-static bool may_fail; /* what the other connection does */
-static int64_t pause; /* milliseconds that pass before that */
 static int64_t now;
 
 static void run(sqlite3 *db, const char *sql) {
@@ -34,9 +32,7 @@ static int turn(disk_act act, bool late) {
   if (cut) return EIO;
   if (calls > at) return 0;
   inside = true;
-  now += pause * 1000000;
-  if (may_fail) (void)sqlite3_exec(other, beside, NULL, NULL, NULL);
-  else run(other, beside);
+  run(other, beside);
   inside = false;
   return 0;
 }
@@ -82,12 +78,6 @@ static void expect_copy(sqlite3 *db) {
   run(db, "INSERT INTO bad SELECT severity = 'note' FROM tessera_check('/disk/c')");
 }
 
-static bool is_array(const char *path) {
-  char sql[200];
-  sqlite3_snprintf(sizeof sql, sql, "SELECT * FROM tessera_schema('%s')", path);
-  return sqlite3_exec(other, sql, NULL, NULL, NULL) == SQLITE_OK;
-}
-
 static void expect_calls(void) {
   if (at > 40) return; /* a sync takes more */
   printf("%s: only %ld calls\n", beside, at);
@@ -122,39 +112,6 @@ static void first_sync_beside(const char *what) {
     at = past;
   }
   expect_calls();
-}
-
-/* A first sync, while another one of the same array begins at each of its calls, at once or after a minute in which the
- * first was suspended: whichever succeeds, and at least one does, the copy is as the array is, and no claim is left. */
-static void first_syncs_beside(bool locks, int64_t suspended) {
-  static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
-  const int step = sample();
-  machines.locks = locks;
-  beside = sync;
-  may_fail = true;
-  pause = suspended;
-  for (at = 1; calls + step >= at; at += step) {
-    long kept = at;
-    at = 0;
-    begin(false);
-    at = kept;
-    calls = 0;
-    (void)sqlite3_exec(one, sync, NULL, NULL, NULL);
-    kept = calls;
-    const long past = at;
-    at = 0;
-    if (!is_array("/disk/c")) printf("two first syncs at call %ld: neither has succeeded\n", past), exit(1);
-    run(one, sync);
-    expect_copy(one);
-    if (disk_has(disk_now, ".claim_1") || disk_has(disk_now, ".claim_2") || disk_has(disk_now, ".claim_3"))
-      printf("two first syncs at call %ld: a claim is left\n", past), exit(1);
-    end();
-    calls = kept;
-    at = past;
-  }
-  expect_calls();
-  may_fail = machines.locks = false;
-  pause = 0;
 }
 
 /* A sync to a copy that is there, while another process changes or maintains the array. Whatever it does, this sync
@@ -234,9 +191,7 @@ int main(void) {
   for (int locks = 0; locks < 2; locks++) {
     sync_cut(true, true, locks);
     sync_cut(false, true, locks);
-    first_syncs_beside(locks, 0);
   }
-  first_syncs_beside(false, 61000);
   sync_cut(false, false, false);
   disk_free(disk_now);
   sqlite3_reset_auto_extension();
