@@ -7,8 +7,8 @@
  * The first request is always served by itself, since it tells which fields the caller uses. Later places that the
  * caller adds to the set are read when one of them is asked for. The block has a window of at most TSR_PLACES_MAX
  * places, which moves on to a place beyond it; if hardly any place of a window was asked for, the requests are not as
- * announced. Then, and if memory does not suffice, every request is served by itself. A field that is first read after its rows were copied comes from the array; the next request copies
- * the rows again, with it.
+ * announced. Then, and if memory does not suffice, every request is served by itself. A field that is first read after
+ * its rows were copied comes from the array; the next request copies the rows again, with it.
  *
  * Sections: the rows; reading them; the iterator; opening and closing.
  */
