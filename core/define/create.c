@@ -495,10 +495,11 @@ int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
                      "cut off; then remove the %s, if nothing else is in it",
                      tsr__store_place(store));
   if (part)
-    return tsr__fail(error, TSR_EXISTS,
-                     "part of an array is there (\"%s\"), without a schema: one that has lost it, or one whose creation "
-                     "has just begun or was cut off; look what is in the %s before you remove it, or choose another one",
-                     part, tsr__store_place(store));
+    return tsr__fail(
+        error, TSR_EXISTS,
+        "part of an array is there (\"%s\"), without a schema: one that has lost it, or one whose creation "
+        "has just begun or was cut off; look what is in the %s before you remove it, or choose another one",
+        part, tsr__store_place(store));
   return tsr__fail(error, TSR_EXISTS,
                    kind == TSR_OBJECT_ARRAY   ? "an array is already there"
                    : kind == TSR_OBJECT_GROUP ? "a group is already there"
