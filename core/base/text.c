@@ -24,6 +24,7 @@ int tsr__text_fail(const tsr_text *in, const char *expected, tsr_error *error) {
 typedef struct number_text { /* the parts of a number, and its first digits */
   uint64_t mantissa; /* the digits before and after the point; above TSR_EXACT_REAL some may be missing */
   int64_t exponent; /* the number is mantissa * 10^exponent */
+  bool negative;
 } number_text;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -52,12 +53,43 @@ static bool take_exponent(tsr_text *in, number_text *number) {
   return in->at > begin;
 }
 
+/* Reads the number at the text's place. Returns false if there is none: digits or those of an exponent are missing. */
+static bool take_number(tsr_text *in, number_text *number) {
+  *number = (number_text){.negative = in->at < in->end && *in->at == '-'};
+  if (in->at < in->end && (*in->at == '-' || *in->at == '+')) in->at++;
+  uint64_t digits = take_digits(in, number);
+  if (in->at < in->end && *in->at == '.') {
+    in->at++;
+    const uint64_t after = take_digits(in, number);
+    number->exponent -= (int64_t)after;
+    digits += after;
+  }
+  return digits > 0 && take_exponent(in, number);
+}
+
+/* Sets *value if the number is a product or quotient of two exact numbers, which is rounded once. */
+static bool is_exact(const number_text *number, double *value) {
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  if (FLT_EVAL_METHOD != 0 || number->mantissa > (uint64_t)TSR_EXACT_REAL || number->exponent < -22 ||
+      number->exponent > 22)
+    return false;
+  const double whole = (double)number->mantissa;
+  *value = number->exponent < 0 ? whole / powers[-number->exponent] : whole * powers[number->exponent];
+  if (number->negative) *value = -*value;
+  return true;
+}
+
 bool tsr_real_parse(const char *text, uint64_t size, double *value, float *single) {
+  tsr_text in = {.at = text, .end = text + size};
+  number_text number;
+  const bool fits = size <= TSR_REAL_TEXT;
+  if (!single && fits && take_number(&in, &number) && in.at == in.end && is_exact(&number, value)) return true;
   char local[TSR_REAL_TEXT + 16], *end;
   const char *point = size ? memchr(text, '.', size) : NULL, *shown = localeconv()->decimal_point;
   const uint64_t before = point ? (uint64_t)(point - text) : size, wide = point ? TSR_MIN(strlen(shown), 8u) : 0;
   const uint64_t whole = point ? size - 1 + wide : size;
-  if (size == 0 || size > TSR_REAL_TEXT) return false;
+  if (size == 0 || !fits) return false;
   memcpy(local, text, before);
   if (point) {
     memcpy(local + before, shown, wide);
@@ -70,31 +102,13 @@ bool tsr_real_parse(const char *text, uint64_t size, double *value, float *singl
 }
 
 int tsr__text_number(tsr_text *in, double *value, tsr_error *error) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  number_text number = {0};
+  number_text number;
   tsr__text_skip(in);
   const char *begin = in->at;
-  const bool negative = in->at < in->end && *in->at == '-';
-  if (in->at < in->end && (*in->at == '-' || *in->at == '+')) in->at++;
-  uint64_t digits = take_digits(in, &number);
-  if (in->at < in->end && *in->at == '.') {
-    in->at++;
-    const uint64_t after = take_digits(in, &number);
-    number.exponent -= (int64_t)after;
-    digits += after;
-  }
-  if (digits == 0 || !take_exponent(in, &number)) return tsr__text_fail(in, "a number", error);
+  if (!take_number(in, &number)) return tsr__text_fail(in, "a number", error);
   if (in->at - begin > NUMBER_MAX)
     return tsr__fail(error, TSR_MISMATCH, "a number has more than %d characters", NUMBER_MAX);
-  /* A product or quotient of two exact numbers is rounded once. */
-  if (FLT_EVAL_METHOD == 0 && number.mantissa <= (uint64_t)TSR_EXACT_REAL && number.exponent >= -22 &&
-      number.exponent <= 22) {
-    const double whole = (double)number.mantissa;
-    *value = number.exponent < 0 ? whole / powers[-number.exponent] : whole * powers[number.exponent];
-    if (negative) *value = -*value;
-  } else {
+  if (!is_exact(&number, value))
     (void)tsr_real_parse(begin, (uint64_t)(in->at - begin), value, NULL); /* digits were found, so it is a number */
-  }
   return TSR_OK;
 }

@@ -340,6 +340,9 @@ static void expect_number(const char *text, int rc, uint64_t size) {
   const double expected = strtod(text, NULL);
   if (memcmp(&value, &expected, 8) != 0) fail_msg("%s: %a, not %a", text, value, expected);
   assert_int_equal(in.at - in.begin, size);
+  const bool whole = size == strlen(text);
+  if (tsr_real_parse(text, strlen(text), &value, NULL) != whole) fail_msg("%s: %d", text, whole);
+  if (whole && memcmp(&value, &expected, 8) != 0) fail_msg("%s: parsed as %a, not %a", text, value, expected);
 }
 
 static void test_numbers(void **state) {
