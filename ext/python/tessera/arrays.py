@@ -1096,12 +1096,11 @@ class Array(Stream):
             return text, tuple(0 if name in nothing else length for name, length in zip(self.dims, shape)) + shape[len(self.dims):], descr
         text = self._npy(attribute, header=True)
         header = ast.literal_eval(text)
-        shape, count = header["shape"], len(self.dims)
+        shape = header["shape"]
         if 0 in shape and set(self._box) - set(self.dims):   # the range of a label is empty; the other axes keep their lengths
             from .blocks import bounds_of
-            shape = tuple(length for _, length in bounds_of(self).values()) + shape[count:]
-        shape = self._made_empty(shape)
-        return text, shape, header["descr"]
+            shape = tuple(length for _, length in bounds_of(self).values()) + shape[len(self.dims):]
+        return text, self._made_empty(shape) if 0 in shape else shape, header["descr"]
 
     def _made_empty(self, shape):
         """Returns the shape of the ndarrays of which an array without cells was made: no dimension of an array has the length 0."""
