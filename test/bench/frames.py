@@ -120,13 +120,20 @@ class Frames:
         db.executemany("INSERT INTO source VALUES(?, ?, ?, ?, ?)", rows)
         db.execute("COMMIT")
 
-        def insert_select():
+        def create_as():
+            db.execute("SELECT tessera_create_as(?, 'SELECT * FROM source', '{\"dimensions\":[\"lat\",\"lon\"],\"duplicates\":true}')", (self.path("as"),)).fetchone()
+
+        create_as()
+        text = db.execute("SELECT tessera_ddl(?)", (os.path.join(self.folder, "as"),)).fetchone()[0]
+        own = text[text.index(",") + 1:text.rindex(")")]   # the columns and options of that array
+
+        def insert_select(columns):
             db.execute("DROP TABLE IF EXISTS t")
-            db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{self.path('selected')}', {declared.replace('INT32', 'INT64')})")
+            db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{self.path('selected')}', {columns})")
             db.execute("INSERT INTO t SELECT * FROM source")
 
-        self.row("CREATE and INSERT ... SELECT", {"INSERT": insert_select, "tessera_create_as": lambda: db.execute("SELECT tessera_create_as(?, 'SELECT * FROM source', '{\"dimensions\":[\"lat\",\"lon\"],\"duplicates\":true}')", (self.path("as"),)).fetchone()},
-                 {"tessera_create_as": -1.3})
+        self.row("CREATE and INSERT ... SELECT, the same array", {"INSERT": lambda: insert_select(own), "tessera_create_as": create_as}, {"tessera_create_as": -1.3})
+        self.row("the same, columns NOT NULL within known bounds", {"INSERT": lambda: insert_select(declared.replace("INT32", "INT64")), "tessera_create_as": create_as}, {"tessera_create_as": -1.3})
         db.close()
 
     # ---- Out ---------------------------------------------------------------------------------------------------------
