@@ -2,8 +2,8 @@
 
 usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
 Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
-messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways. Its links must lead to pages and anchors
-that exist. The search must find `tessera_png`. On the first page each example has a button that copies it, and a chosen tab stays chosen.
+messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways; one for users has at most six screens. Its
+links must lead to pages and anchors that exist. The search must find `tessera_png`. On the first page each example has a button that copies it, and a chosen tab stays chosen.
 With a folder, it gets pictures of the given pages at both widths.
 The page of the demo, if the site has it, works only over HTTP, so a server on this machine shows it.
 At last a broken page proves that these faults are found.
@@ -25,6 +25,8 @@ import urllib.parse
 WIDTHS = {"desktop": (1280, 900, False), "phone": (390, 844, True)}
 QUERY = "tessera_png"
 SERVED = "docs/browser/index.html" # the page of the demo
+SCREENS = 6  # of a desktop, that a page for users may take
+SHORT = tuple(f"docs/{name}" for name in ("start/", "guides/", "get-data", "reference/", "explained/", "recipes", "coming-from/", "tutorial", "dataframes", "arrays-in", "datasets", "gallery", "faq", "broken"))
 READY = "document.documentElement.dataset.opened !== undefined"
 # Pictures that the page loads when they come into view are loaded now.
 LOAD = """Promise.all([...document.images].map((image) => {
@@ -32,7 +34,7 @@ LOAD = """Promise.all([...document.images].map((image) => {
   return image.complete || new Promise((resolve) => { image.onload = image.onerror = resolve; });
 })).then(() => true)"""
 LOOK = """(() => ({
-  width: document.documentElement.scrollWidth,
+  width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight,
   wide: [...document.querySelectorAll('article *')].filter(e => e.getBoundingClientRect().right > %d && !e.closest('.table-wrapper, pre'))
     .slice(0, 3).map(e => e.outerHTML.slice(0, 100)),
   broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.currentSrc || i.src),
@@ -195,9 +197,9 @@ def controls(browser, address):
         yield f"{address}: the tab {look['labels'][-1]} does not stay chosen"
 
 
-BROKEN = """<!DOCTYPE html><img src="none.png"><div style="width:3000px">wide</div><a href="none.html"></a><a href="#none"></a>
+BROKEN = """<!DOCTYPE html><img src="none.png"><div style="width:3000px;height:9000px">wide</div><a href="none.html"></a><a href="#none"></a>
 <script>console.error("on the console"); throw new Error("thrown")</script>"""
-FAULTS = ("buttons copy", "no tabs", "thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
+FAULTS = ("screens, and a page has", "buttons copy", "no tabs", "thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
 
 
 def check(browser, site, folder=None, wanted=()):
@@ -206,7 +208,7 @@ def check(browser, site, folder=None, wanted=()):
     documents = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts and path != site / "index.html")
     for path in documents:
         name = str(path.relative_to(site))
-        for kind, (width, _, _) in WIDTHS.items():
+        for kind, (width, height, _) in WIDTHS.items():
             browser.open(f"{address}/{name}" if name == SERVED else path.as_uri(), kind)
             if name == SERVED and not wait(browser, READY):
                 faults.append(f"{name}: {kind}: the database does not open")
@@ -216,6 +218,8 @@ def check(browser, site, folder=None, wanted=()):
             faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
             if look["width"] > width:
                 faults.append(f"{name}: {kind}: {look['width']} pixels wide on a screen of {width}: {look['wide']}")
+            if kind == "desktop" and name.startswith(SHORT) and look["height"] > SCREENS * height:
+                faults.append(f"{name}: {look['height'] / height:.1f} screens, and a page has at most {SCREENS}")
             ids[str(path)], links[name] = set(look["ids"]), look["links"]
             if folder and name in wanted:
                 os.makedirs(folder, exist_ok=True)
@@ -233,9 +237,10 @@ def check(browser, site, folder=None, wanted=()):
 
 def self_test(browser):
     with tempfile.TemporaryDirectory() as folder:
-        page = pathlib.Path(folder).resolve() / "broken.html"
+        page = pathlib.Path(folder).resolve() / "docs" / "broken.html"
+        page.parent.mkdir()
         page.write_text(BROKEN, encoding="utf-8")
-        found = check(browser, page.parent)[0] + [*controls(browser, page.as_uri())]
+        found = check(browser, page.parent.parent)[0] + [*controls(browser, page.as_uri())]
     return [f"self-test: a broken page has no fault {fault!r}" for fault in FAULTS if not any(fault in text for text in found)]
 
 
