@@ -67,7 +67,7 @@ typedef struct cursor_request { /* what xFilter makes of the plan and its argume
   tsr_ranges *dimensions; /* one for each dimension */
   sqlite3_value *times[2]; /* as_of and since as passed, for xColumn; owned */
   const tsx_changed *changed; /* NULL: the rows are a state; borrowed from changes_table.c */
-  const tsr_places *expected; /* NULL, or what will be looked up; borrowed, too */
+  tsr_places *expected; /* NULL, or what will be looked up; borrowed, too */
   tsr_unchanged *unchanged; /* leaves cells out that have not changed; or NULL */
   uint32_t predicate_count;
   /* one entry for each term; not initialized before the term is set */
