@@ -101,6 +101,12 @@ def refuses(machine):
     return 1
 
 
+def left_out(tests):
+    """What was not run, and why, as `./run test` lists it at its end."""
+    names = sorted(os.path.splitext(os.path.basename(path))[0] for path in tests)
+    return [f"skipped: {name}: it {LEFT_OUT[name]}" for name in names if name in LEFT_OUT]
+
+
 def main():
     if len(sys.argv) < 2 or sys.argv[1] not in MACHINES:
         print(f"usage: run.py {'|'.join(MACHINES)} [WORD ...]", file=sys.stderr)
@@ -127,6 +133,8 @@ def main():
         print(fault, file=sys.stderr)
         return 1
     print(f"{machine.name}: {passed} passed, {failures} failed")
+    for line in left_out(tests):
+        print(line)
     return 1 if failures else 0
 
 
