@@ -230,6 +230,8 @@ static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_colum
   column->typed = true;
   column->datatype = type->datatype;
   column->duration = !list && strncmp((child->dictionary ? child->dictionary : child)->format, "tD", 2) == 0;
+  column->labels &= !column->duration; /* an enumeration of durations could not be told from one of times of day */
+  column->ordered &= column->labels;
   column->values_per_cell = list ? list : ingest_arrow_is_bytes(type) ? TSR_VARIABLE : 1;
   if (strncmp(child->format, "ts", 2) == 0 && child->format[4]) column->zone = child->format + 4;
   return TSR_OK;
@@ -464,6 +466,16 @@ static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uin
   return TSR_OK;
 }
 
+/* Fails if instants would become durations or times of day, or these instants. */
+static int ingest_arrow_same_kind(const tsr_ingest_kept *c, tsr_datatype from, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(from), own = tsr_datatype_kind(c->datatype);
+  const bool instants = kind == TSR_KIND_DATETIME && own == TSR_KIND_TIME;
+  if (!instants && !(kind == TSR_KIND_TIME && own == TSR_KIND_DATETIME)) return TSR_OK;
+  return tsr__fail(error, TSR_MISMATCH, "column '%s': %s, and the column has %s, %s", c->given->name,
+                   instants ? "these are instants" : "these are durations or times of day",
+                   instants ? "durations or times of day" : "instants", tsr_datatype_name(c->datatype));
+}
+
 /* Returns true if values with one unit of instants or times can be converted to a column with another unit. */
 static bool ingest_arrow_converts(const tsr_ingest_kept *c, tsr_datatype from) {
   const tsr_kind kind = tsr_datatype_kind(from);
@@ -491,6 +503,7 @@ static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *
   case INGEST_SIGNED:
   case INGEST_UNSIGNED:
     word = ingest_arrow_word(a, i);
+    TSR_TRY(ingest_arrow_same_kind(c, a->type->datatype, error));
     if (ingest_arrow_converts(c, a->type->datatype)) TSR_TRY(ingest_arrow_convert(c, a->type->datatype, &word, error));
     if (a->type->size == 8 && a->type->layout == INGEST_UNSIGNED)
       return tsr__ingest_set_unsigned(g, column, word, error);

@@ -46,6 +46,25 @@ def arrow(db):
     same(db.execute("SELECT count(*) FROM tessera_fragments('all')").fetchone(), (2,), "append")
 
 
+def attrs(db):
+    """What a DataFrame says of itself, and the fill values of Sparse columns, come back."""
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        return
+    frame = pd.DataFrame({"k": [1, 2, 3]})
+    frame.attrs = {"title": "x", "numbers": [1, 2.5], "deep": {"a": None}}
+    same(tessera.create("attrs", frame, connection=db, grow=["row"]).to_pandas().attrs, frame.attrs, "attrs")
+    same(tessera.create("attrs", frame.assign(k=4), connection=db, if_exists="append").to_pandas().attrs, frame.attrs, "attrs after an append")
+    same(tessera.create("attrs", frame.iloc[:0], connection=db, if_exists="replace").to_pandas().attrs, frame.attrs, "attrs without rows")
+    for value in (object(), {1, 2}, (1, 2), {1: 2}, float("nan"), datetime.date(2024, 1, 1)):
+        frame.attrs = {"odd": value}
+        fails(TypeError, "frame.attrs['odd'] is a", lambda: tessera.create("none", frame, connection=db))
+    for values, fill in (([1, -1, -1], -1), ([1.5, 2.5, 2.5], 2.5), ([True, False, True], True), ([float("inf"), 1, 1], float("inf")), ([1e-300, 1, 1], 1e-300), ([1, 0, 0], 0)):
+        given = pd.DataFrame({"s": pd.arrays.SparseArray(values, fill_value=fill)})
+        back = tessera.create("fill", given, connection=db, if_exists="replace").to_pandas()["s"]
+        same((str(back.dtype), back.tolist()), (str(given["s"].dtype), values), f"Sparse with {fill}")
+
+
 def pandas(db):
     pd = installed("pandas")
     if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
@@ -475,7 +494,7 @@ def odd(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (odd, arrow, pandas, indexes, days, finer, dtypes, zones, far, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, attrs, pandas, indexes, days, finer, dtypes, zones, far, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

@@ -161,6 +161,9 @@ def test_large_integers():
         same((ends["low"].tolist(), ends["high"].tolist(), str(ends["high"].dtype)), (values[::2], values[1::2], "uint64"), "groups over columns")
         same((array["u"].min(), array["u"].max(), array["u"].sum(), array["u"].count()), (0, 2**64 - 1, sum(values), 4), "methods")
         same(array.max("u", by="g").df()["u"].tolist(), values[1::2], "a method by group")
+        same((array["u"].median(), array["u"].std(), array.sum("u", by="g").df()["u"].tolist()), (float(2**63), float(frame["u"].astype(object).astype(float).std()), [float(2**63 - 1), float(3 * 2**63 - 1)]), "methods that round")
+        same((array.where("k", "<", 2)["u"].median(), array.where("k", "<", 1).sum("u", by="g").fetchall()), ((2**63 - 1) / 2, [("a", 0)]), "below 2^63")
+        fails(tessera.Range, "median('u', by=...): values are past 2^63 - 1", lambda: array.median("u", by="g"))
         same((array.where("u", ">=", 2**63)["u"].sum(), array.where("u", "<", 2**63)["u"].sum(), array.where("k", ">", 9)["u"].max()), (sum(values[2:]), 2**63 - 1, None), "parts")
         same((array.df()["u"].tolist(), pa.table(array)["u"].to_pylist()), (values, values), "Arrow")
     moment = db.execute("SELECT last_write FROM tessera_array('db:large')").fetchone()[0]

@@ -58,6 +58,7 @@ _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 *
 _LETTERS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m", "SEC": "s", "MS": "ms", "US": "us", "NS": "ns", "PS": "ps", "FS": "fs",
             "AS": "as"}   # numpy's name of a unit
 _DURATION = "__tessera_duration."   # metadata: the TIME field of that name has durations, and not times of day
+ATTRS = "__tessera_pandas_attrs"   # metadata: the attrs of a DataFrame, as JSON
 DTYPES = "__tessera_pandas_dtypes"   # metadata: the nullable types of pandas that columns of a DataFrame had, as JSON
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
 LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
@@ -333,6 +334,9 @@ def _attoseconds(duration):
     return int(duration.astype("i8")) * count * _ATTOSECONDS[unit]
 
 
+_UNITS_AS_TEXT = re.compile(r"\s*(?:[-+]?\d+|\d+(?::\d+){1,2}(?:\.\d*)?)\s*")   # a number, or a time of day
+
+
 class _Between:
     """A duration that lies between a number of units and the next one."""
 
@@ -345,6 +349,8 @@ def _count_units(duration, kind):
     """Returns a duration as a number of the unit of a datatype."""
     unit = _ATTOSECONDS[kind.rpartition("_")[2]]
     whole, rest = divmod(_attoseconds(duration), unit)
+    if not -2 ** 63 < whole < 2 ** 63:   # no column has it, and SQLite no such integer
+        return _Between(-2 ** 63 + 1 if whole < 0 else 2 ** 63 - 2, fractions.Fraction(rest, unit) + whole)
     return _Between(whole, fractions.Fraction(rest, unit) + whole) if rest else whole
 
 
@@ -576,16 +582,20 @@ class Array(Stream):
         return self._connection or _connect(self._state.get("database"))
 
     def _dtypes(self):
+        return {name: dtype for name, dtype in self._noted(DTYPES).items() if isinstance(dtype, str)}
+
+    def _noted(self, key):
+        """What metadata note of a DataFrame, a dict."""
         try:
-            found = self._about("value", "tessera_metadata", f"key = '{DTYPES}'")
+            found = self._about("value", "tessera_metadata", f"key = '{key}'")
         except Corrupt as e:   # the rows are whole
-            warnings.warn(f"the dtypes that columns had in a DataFrame are not known: {e}", stacklevel=4)
+            warnings.warn(f"the {'dtypes that columns had in' if key == DTYPES else 'attrs of'} a DataFrame are not known: {e}", stacklevel=5)
             return {}
         try:
             kept = json.loads(found[0][0]) if found else {}
         except (TypeError, ValueError):   # anybody may set metadata
             return {}
-        return {name: dtype for name, dtype in kept.items() if isinstance(dtype, str)} if isinstance(kept, dict) else {}
+        return kept if isinstance(kept, dict) else {}
 
     def _rows(self, statement, *values):
         connection = self.connection
@@ -955,7 +965,7 @@ class Array(Stream):
         for label, value in labels.items():
             if is_missing(value):
                 raise ValueError(f"no coordinate is nearest to {value}")
-            units = self._in_units(label, value)
+            given, units = value, self._in_units(label, value)
             if label in self.dims:
                 from .blocks import near
                 within = tolerance if units is value or tolerance is None else _length(tolerance, self._about("datatype", "tessera_schema", f"name = {sql.text(label)}")[0][0])
@@ -971,7 +981,7 @@ class Array(Stream):
                 value = _coordinate(units)
                 index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
             if index is None:
-                raise KeyError(f"no label {label} is near {value!r}")
+                raise KeyError(f"no label {label} is near {given!r}")
             found[dim] = index
         return found
 
@@ -1012,8 +1022,11 @@ class Array(Stream):
         """Returns a value, or a list, tuple or slice of some, with durations as numbers of the column's unit, if the column has durations."""
         value = _listed_durations(value)
         parts = [value.start, value.stop] if isinstance(value, slice) else value if isinstance(value, (list, tuple)) else [value]
-        if not any(map(_is_duration, parts)) or name not in self._durations():
+        word = next((part for part in parts if isinstance(part, str) and not _UNITS_AS_TEXT.fullmatch(part)), None)
+        if not any(map(_is_duration, parts)) and word is None or name not in self._durations():
             return value
+        if word is not None:
+            raise Mismatch(f"{name}={word!r}: {name} has durations: give pandas.Timedelta({word!r}), or a number of units")
         kind = self._about("datatype", "tessera_schema", f"name = {sql.text(name)}")[0][0]
         parts = [_count_units(part, kind) if _is_duration(part) else part for part in parts]
         if isinstance(value, (slice, tuple)) and len(parts) == 2:   # the ends of a range
@@ -1054,6 +1067,7 @@ class Array(Stream):
             if hasattr(dtype, "categories") and name in self.attributes:
                 labels = type(dtype.categories)(self.categories(name), dtype=None if dtype.categories.dtype.kind == "O" else dtype.categories.dtype)
                 frame[name] = frame[name].cat.set_categories(labels)
+        frame.attrs.update(self._noted(ATTRS))
         return frame
 
     def _in_order(self):
@@ -1319,10 +1333,29 @@ class Array(Stream):
             kind = ""
         if kind.startswith(("DATETIME_", "TIME_")):
             return self._aggregate_times(function, attribute, kind, by)
-        found = self._aggregate_plain(function, attribute, by)
+        large = kind == "UINT64" and (function in ("median", "stddev") or function == "sum" and by is not None) and self._is_past_signed(attribute)
+        if large and function != "sum":
+            return self._of_large(function, attribute, by)
+        found = self._aggregate_plain(function, attribute, by, large)   # else a sum would be an integer in some groups, and a real number in others
         if kind == "UINT64" and by is None and function in ("min", "max", "sum"):
             return self._sum_exactly(attribute) if isinstance(found, float) else int(found) if isinstance(found, str) else found
         return found
+
+    def _is_past_signed(self, name):
+        """Whether the sum of a UINT64 attribute, and so perhaps some value, is past the integers of SQL: then numbers that it computes are real."""
+        return isinstance(self._calculate(f"sum({sql.name(name)})"), float)
+
+    def _of_large(self, function, name, by):
+        """Returns the median or standard deviation of UINT64 past the integers of SQL, which the engine does not have: all values are read."""
+        import numpy
+        from .streamed import batches
+        if by is not None:
+            raise Range(f"{'std' if function == 'stddev' else function}({name!r}, by=...): values are past 2^63 - 1, and SQL has no such integers: group a DataFrame, .df().groupby(...)")
+        values = [numpy.array([v for v in column if v is not None], "u8") for column, in batches(*self.select(name)._stream())]
+        values = numpy.sort(numpy.concatenate(values))
+        if function == "stddev":
+            return float(values.std(ddof=1, dtype="f8")) if len(values) > 1 else None
+        return (int(values[(len(values) - 1) // 2]) + int(values[len(values) // 2])) / 2
 
     def _sum_exactly(self, name):
         """Returns the sum of a UINT64 attribute past the integers of SQL, which sums such values as real numbers."""
@@ -1350,14 +1383,15 @@ class Array(Stream):
         found = low if function == "min" else high if function == "max" else spread(function, column, calculate, low)
         return shown(found, kind, function, not duration or name not in self._durations())
 
-    def _aggregate_plain(self, function, attribute, by):
+    def _aggregate_plain(self, function, attribute, by, real=False):
         attribute = sql.name(attribute)
+        value = f"{attribute} * 1.0" if real else attribute
         if by is None:
-            return self._calculate(f"{function}({attribute})")
+            return self._calculate(f"{function}({value})")
         from .results import sql as select
         names = ", ".join(sql.name("cells", name) for name in ([by] if isinstance(by, str) else by))   # a quoted name alone that is none would be a text
         cells = Array(self._connection, self.path, self._box, {name: value for name, value in self._options.items() if name != "columns"}, self._state)   # `by` need not be among them
-        return select(f"SELECT {names}, {function}({attribute}) AS {attribute} FROM cells GROUP BY {names} ORDER BY {names}", connection=self._connection, cells=cells)
+        return select(f"SELECT {names}, {function}({value}) AS {attribute} FROM cells GROUP BY {names} ORDER BY {names}", connection=self._connection, cells=cells)
 
     def count(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The number of cells in which the attribute is neither NULL nor NaN."""

@@ -1,12 +1,14 @@
 """An attribute of a dense array as something that numpy's indices read lazily: what dask and xarray take."""
 from __future__ import annotations
 
+import fractions
 import json
 import math
 
 import numpy
 
-from .arrays import Array, _plain
+from .arrays import Array, _attoseconds, _is_duration, _plain
+from .errors import Mismatch
 
 __all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
@@ -139,21 +141,57 @@ def near(array, name, value, side, tolerance):
     if array.kind != "dense":
         raise ValueError(f"a method is for dense arrays and for labels: the dimension {name!r} of a sparse array has the coordinates of its cells alone")
     first, length = bounds_of(array)[name]
-    one = _one(first)
-    last = first + (length - 1) * one
-    if isinstance(first, int):
-        low = math.floor(value)
-    else:
-        value = numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else _plain(value))
-        low = value.astype(first.dtype)
-        tolerance = tolerance if tolerance is None or not isinstance(tolerance, int) else tolerance * one
-    up = low != value if side == "after" else side == "nearest" and low + one - value < value - low
-    found = low + one if up else low
-    found = max(found, first) if side != "before" else found
-    found = min(found, last) if side != "after" else found
-    if not first <= found <= last or tolerance is not None and abs(value - found) > tolerance:
+    last, one = first + (length - 1) * _one(first), 1
+    low, high = (int(end) if isinstance(end, int) else int(end.view("i8")) for end in (first, last))
+    exact = value if isinstance(first, int) else _exactly(name, value, first.dtype)
+    if exact is None:
         raise KeyError(f"no coordinate of {name} is near {value!r}")
-    return found if isinstance(found, int) else str(found)
+    below = math.floor(exact)
+    up = below != exact if side == "after" else side == "nearest" and below + 1 - exact < exact - below
+    found = below + one if up else below
+    found = max(found, low) if side != "before" else found
+    found = min(found, high) if side != "after" else found
+    if not low <= found <= high or tolerance is not None and abs(exact - found) > _tolerated(tolerance, first):
+        raise KeyError(f"no coordinate of {name} is near {value!r}")
+    return found if isinstance(first, int) else str(numpy.datetime64(found, numpy.datetime_data(first.dtype)[0]))
+
+
+def _tolerated(tolerance, first):
+    """Returns a tolerance in units of a dimension: a number is one already."""
+    if isinstance(first, int) or not _is_duration(tolerance):
+        return tolerance
+    unit = numpy.datetime_data(first.dtype)[0]
+    if unit in "YM":
+        raise ValueError(f"tolerance={tolerance}: years and months differ in length: give a number of them")
+    return fractions.Fraction(_attoseconds(tolerance), _attoseconds(numpy.timedelta64(1, unit)))
+
+
+def _exactly(name, value, dtype):
+    """Returns an instant as a number of units of a dtype since 1970, a fraction if it lies between two; where numpy would overflow, too."""
+    given = value
+    try:
+        value = value if isinstance(value, numpy.datetime64) else numpy.datetime64(value if isinstance(value, str) else _plain(value))
+    except ValueError:
+        raise Mismatch(f"{name}={given!r}: the dimension has instants: give text such as '2024-06-01', or an instant of numpy, pandas or Python") from None
+    unit, count = numpy.datetime_data(dtype)[0], numpy.datetime_data(value.dtype)
+    number = int(value.view("i8")) * count[1]
+    months = {"Y": 12, "M": 1}
+    if unit in months and count[0] in months:
+        return fractions.Fraction(number * months[count[0]], months[unit])
+    if unit in months:   # of differing length
+        days = number * _attoseconds(numpy.timedelta64(1, count[0])) // _attoseconds(numpy.timedelta64(1, "D"))
+        if abs(days) > 10 ** 15:   # beyond all
+            return fractions.Fraction(days * 4800, 146097 * months[unit])
+        low = value.astype(dtype)
+        one = low.astype(value.dtype), (low + 1).astype(value.dtype)
+        return int(low.view("i8")) + fractions.Fraction(int((value - one[0]).view("i8")), int((one[1] - one[0]).view("i8")))
+    if count[0] in "YM":
+        if abs(number) > 10 ** 15:
+            number, count = number * (365 if count[0] == "Y" else 30), ("D", 1)   # beyond all
+        else:
+            value, count = numpy.datetime64(number, count[0]).astype("M8[D]"), ("D", 1)
+            number = int(value.view("i8"))
+    return fractions.Fraction(number * _attoseconds(numpy.timedelta64(1, count[0])), _attoseconds(numpy.timedelta64(1, unit)))
 
 
 def read_objects(array, attribute):

@@ -420,6 +420,9 @@ def _shown(value):
 def _continued(path, dim, stored, given, labelled):
     """Returns where the values of a coordinate lie along its dimension, which grows: where they are already, or behind the last one. labelled: the order of the
     values is that of a label, which rises or falls."""
+    kinds = {numpy.asarray(values).dtype.kind for values in (stored, given) if len(values)}
+    if len(kinds) > 1 and kinds & set("Mm") and kinds <= set("Mmiuf"):
+        raise Mismatch(f"{path}: coordinate {dim!r} is {given.dtype}, and in the group {stored.dtype}: an append has values of the same kind")
     there, new = pandas.Index(stored), pandas.Index(given)
     for index, whose in ((new, "the Dataset"), (there, "the group")):
         if index.isna().any() and whose == "the Dataset":

@@ -8,7 +8,7 @@ __all__ = ["NULLABLE", "note", "restore"]
 
 NULLABLE = {*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Float32", "Float64", "boolean"}   # which say that a gap is possible
 _UNIT = "(?:s|ms|us|ns)"
-_NOTED = re.compile(rf"(?:string\[(?:python|pyarrow)\]|float16|datetime64\[{_UNIT}(?:, (?!dateutil)[A-Za-z+][\w+:/-]*)?\]|Sparse\[\w+, [\w.]+\]|[^\x00]{{1,200}}\[pyarrow\])")
+_NOTED = re.compile(rf"(?:string\[(?:python|pyarrow)\]|float16|datetime64\[{_UNIT}(?:, (?!dateutil)[A-Za-z+][\w+:/-]*)?\]|Sparse\[\w+, [-+\w.]+\]|[^\x00]{{1,200}}\[pyarrow\])")
 
 
 def note(frame, days):
@@ -55,7 +55,7 @@ def _restored(column, series, noted):
         return None
     if noted.endswith("[pyarrow]") and not noted.startswith("string[p"):
         return _of_arrow(column, series, noted)
-    dtype = pandas.api.types.pandas_dtype(noted)
+    dtype = _sparse(noted) if noted.startswith("Sparse[") else pandas.api.types.pandas_dtype(noted)
     if noted.startswith("string["):
         return pandas.Series(dtype.__from_arrow__(column), series.index, name=series.name) if _family(column.type) == "text" else None
     if noted.startswith("datetime64[") and series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None:
@@ -65,6 +65,13 @@ def _restored(column, series, noted):
     if noted == "float16" and series.dtype == "float32" or noted.startswith("Sparse[") and series.dtype == dtype.subtype:
         return series.astype(dtype)
     return None
+
+
+def _sparse(noted):
+    """Returns a Sparse dtype: pandas reads its name only if it has the fill value of the subtype."""
+    import pandas
+    subtype, fill = noted[7:-1].split(", ")
+    return pandas.SparseDtype(subtype, fill == "True" if subtype == "bool" else int(fill) if "int" in subtype else float(fill))
 
 
 def nullable_types():

@@ -18,7 +18,7 @@ import uuid
 import numpy
 
 from . import statements as sql
-from .arrays import LENGTHS, Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
+from .arrays import LENGTHS, Array, _connect, _is_duration, _is_empty, _json, _plain, exists, need_connection, secret
 from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
@@ -79,7 +79,9 @@ def label_values(values):
     if values.dtype.kind in "MmfiuU" or not values.size:
         return _stored(values)
     values = numpy.asarray(values, object)
-    if all(hasattr(v, "isoformat") for v in values.ravel()):
+    if all(map(_is_duration, values.ravel())):
+        return _stored(numpy.array([v.to_timedelta64() if hasattr(v, "to_timedelta64") else numpy.timedelta64(v) for v in values.ravel()]).reshape(values.shape))
+    if all(hasattr(v, "isoformat") and not _is_duration(v) for v in values.ravel()):
         return numpy.array([numpy.datetime64(_plain(v)) for v in values.ravel()]).reshape(values.shape)
     return values
 

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from .arrays import _STREAM, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
+from .arrays import _STREAM, ATTRS, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv", "to_anndata"]
@@ -146,8 +146,21 @@ def _with_dtypes(frame, options):
     from .columns import whole_days
     from .dtypes import note
     days = {place for place, name in enumerate(frame.columns) if str(name) not in (options.get("types") or {}) and whole_days(frame.iloc[:, place]) is not None}
-    dtypes = note(frame, days)
-    return {**options, "metadata": {DTYPES: json.dumps(dtypes), **(options.get("metadata") or {})}} if dtypes else options
+    dtypes, attrs = note(frame, days), _attrs(frame)
+    noted = {key: json.dumps(value) for key, value in ((DTYPES, dtypes), (ATTRS, attrs)) if value}
+    return {**options, "metadata": {**noted, **(options.get("metadata") or {})}} if noted else options
+
+
+def _attrs(frame):
+    """Returns the attrs of a DataFrame, which metadata keep as JSON. Fails if they would come back as something else."""
+    for name, value in frame.attrs.items():
+        try:
+            kept = json.loads(json.dumps({name: value}, allow_nan=False)) == {name: value}
+        except (TypeError, ValueError):
+            kept = False
+        if not kept:
+            raise TypeError(f"frame.attrs[{name!r}] is a {type(value).__name__}, and attrs are kept as JSON: make it numbers, texts, lists or dicts, or leave it out: del frame.attrs[{name!r}]")
+    return frame.attrs
 
 
 def _check_zones(frame, array):
