@@ -97,7 +97,8 @@ static int select_origin(const tsx_connection *connection, sqlite3_stmt *stateme
 }
 
 /* Gives a column the exact type, enumeration and filters of a table's column. */
-static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ingest_column *column, tsr_error *error) {
+static int select_exact(const tsx_ingest_call *call, const tsx_table *table, const tsx_column *shown,
+                        tsr_ingest_column *column, tsr_error *error) {
   const tsr_field *field = shown->description;
   if (field->datatype == TSR_ANY) return TSR_OK;
   if (field->enumeration) {
@@ -109,7 +110,7 @@ static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ing
     column->enumeration = e;
   }
   column->typed = !field->enumeration;
-  column->datatype = field->datatype;
+  column->datatype = shown->form == TSX_UINT64_SIGNED && call->source.is_rows ? TSR_INT64 : field->datatype;
   column->values_per_cell = field->values_per_cell;
   column->duration = field->duration || shown->nat_is_null;
   if (field->filters.count) column->filters = &field->filters;
@@ -189,16 +190,22 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   return TSR_OK;
 }
 
+/* Returns whether a result column comes from this table. */
+static bool select_comes_from(sqlite3_stmt *statement, int i, const char *schema, const char *name) {
+  const char *home = sqlite3_column_database_name(statement, i), *table = sqlite3_column_table_name(statement, i);
+  return home && table && !strcmp(home, schema) && !strcmp(table, name);
+}
+
 /* Gives the columns that show datetimes, times or large UINT64 of a tessera_query table their type. `names` selects all
  * columns of the table. */
 static void set_shown(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_stmt *names, const tsx_query_shown *shown,
-                      int count) {
+                      int count, const char *schema, const char *table) {
   for (int c = 0; c < count; c++) {
     const char *name = sqlite3_column_name(names, c);
     for (uint32_t i = 0; i < call->source.count && name && shown[c].typed; i++) {
       const char *origin = sqlite3_column_origin_name(statement, (int)i);
       tsr_ingest_column *column = &call->columns[i];
-      if (!origin || sqlite3_stricmp(origin, name) != 0) continue;
+      if (!origin || sqlite3_stricmp(origin, name) || !select_comes_from(statement, (int)i, schema, table)) continue;
       column->typed = true;
       column->datatype = shown[c].datatype;
       column->values_per_cell = 1;
@@ -207,11 +214,9 @@ static void set_shown(tsx_ingest_call *call, sqlite3_stmt *statement, sqlite3_st
   }
 }
 
-/* If the rows come from a tessera_query table, its datetimes, times and UINT64 stay what they are. */
-static int select_shown(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
-  const char *schema, *name;
+static int select_shown_of(tsx_ingest_call *call, sqlite3_stmt *statement, const char *schema, const char *name,
+                           tsr_error *error) {
   sqlite3_stmt *names = NULL;
-  if (!select_only_table(statement, &schema, &name)) return TSR_OK;
   const uint32_t room = (uint32_t)sqlite3_limit(call->connection->db, SQLITE_LIMIT_COLUMN, -1);
   tsx_query_shown *shown = sqlite3_malloc64((room + UINT64_C(1)) * sizeof *shown);
   if (!shown) return tsx_out_of_memory(error);
@@ -220,11 +225,24 @@ static int select_shown(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_erro
     char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
     const int answer = tsx_sql_prepare(call->connection->db, sql, &names);
     if (answer != SQLITE_OK) code = tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
-    else if (count == sqlite3_column_count(names)) set_shown(call, statement, names, shown, count);
+    else if (count == sqlite3_column_count(names)) set_shown(call, statement, names, shown, count, schema, name);
     sqlite3_finalize(names);
   }
   sqlite3_free(shown);
   return code < 0 ? code : TSR_OK;
+}
+
+/* Of rows that come from tessera_query tables, datetimes, times and UINT64 stay what they are. */
+static int select_shown(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
+    return TSR_OK; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
+  for (int i = 0; i < (int)call->source.count; i++) {
+    const char *schema = sqlite3_column_database_name(statement, i), *name = sqlite3_column_table_name(statement, i);
+    bool seen = !schema || !name;
+    for (int k = 0; k < i && !seen; k++) seen = select_comes_from(statement, k, schema, name);
+    if (!seen) TSX_TRY(select_shown_of(call, statement, schema, name, error));
+  }
+  return TSR_OK;
 }
 #else
 static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
@@ -239,7 +257,7 @@ static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_
   TSX_TRY(tsx_ingest_name_column(call, i, name, error));
   TSX_TRY(select_origin(call->connection, statement, (int)i, &table, &shown, error));
   select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
-  return table ? select_exact(table, shown, &call->columns[i], error) : TSR_OK;
+  return table ? select_exact(call, table, shown, &call->columns[i], error) : TSR_OK;
 }
 
 static int select_types(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
@@ -250,7 +268,8 @@ static int select_types(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_erro
 /* ---- UNION ------------------------------------------------------------------------------------------------------- */
 
 /* SQLite tells the origin of a column for one SELECT of a UNION alone. So a type is taken only if each SELECT gives it
- * (unions.c); of others, the ingest infers the type. */
+ * (unions.c); of others, the ingest infers the type. Nor does it tell the origin of min() and max(), which have the type
+ * of their column. */
 
 typedef struct select_arms { /* the statements with one SELECT in place of each UNION */
   tsx_ingest_call *call;
@@ -306,10 +325,45 @@ static int select_compare(void *argument, const char *sql, tsr_error *error) {
   return code;
 }
 
+/* Returns whether min() and max() of a column show values whose type SQL does not tell. */
+static bool select_has_ends(const tsr_ingest_column *column) {
+  const tsr_kind kind = tsr_datatype_kind(column->datatype);
+  return column->typed && column->values_per_cell == 1 &&
+         (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME || column->datatype == TSR_UINT64);
+}
+
+/* Gives columns without a type that of the column of which they are min(), max() or the like. */
+static int select_ends(tsx_ingest_call *call, const char *text, tsr_error *error) {
+  tsr_ingest_column *columns = call->columns, *ends = sqlite3_malloc64((call->source.count + 1) * sizeof *ends);
+  if (!ends) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    ends[i] = columns[i];
+    select_forget(&ends[i]);
+  }
+  call->columns = ends;
+  const int code =
+      tsx_unions_each(call->connection->db, text, true, select_compare, &(select_arms){.call = call}, error);
+  call->columns = columns;
+  for (uint32_t i = 0; i < call->source.count && code >= 0; i++) {
+    tsr_ingest_column *column = &columns[i];
+    if (column->typed || column->labels || !select_has_ends(&ends[i])) continue;
+    column->typed = true;
+    column->datatype = ends[i].datatype;
+    column->values_per_cell = 1;
+    column->duration = ends[i].duration;
+  }
+  sqlite3_free(ends);
+  return code;
+}
+
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   const char *text = sqlite3_sql(statement);
   TSX_TRY(select_types(call, statement, error));
-  if (text) TSX_TRY(tsx_unions_each(call->connection->db, text, select_compare, &(select_arms){.call = call}, error));
+  if (text)
+    TSX_TRY(tsx_unions_each(call->connection->db, text, false, select_compare, &(select_arms){.call = call}, error));
+  bool open = false; /* some column has no type */
+  for (uint32_t i = 0; i < call->source.count; i++) open |= !call->columns[i].typed && !call->columns[i].labels;
+  if (text && open) TSX_TRY(select_ends(call, text, error));
   return select_keys(call, statement, error);
 }
 

@@ -321,6 +321,118 @@ def test_unions_within():
     same((types(f"SELECT * FROM ({many})"), types(many)), (three, three), "many")
 
 
+def test_ends_within():
+    """min, max and windows that return a value of a column have its type, through views, WITH, UNION and subqueries, by rows and over columns; what they are part of has not."""
+    df = pd.DataFrame({"k": range(4), "g": list("aabb"), "t": np.array(["2024-01-05T10", "2024-01-06", "2024-01-07", "2024-01-08"], "M8[us]"), "d": np.array([108000, -5, 7, "NaT"], "m8[s]"),
+                       "u": np.array([0, 2**63 - 1, 2**63, 2**64 - 1], "u8")})
+    db = connected()
+    tessera.create("db:s", df, connection=db, dimensions=["k"])
+    db.execute("ATTACH 'ends.db' AS other")
+    tessera.create("db:other.r", df, connection=db, dimensions=["k"])
+    db.execute("CREATE TEMP TABLE r AS SELECT 1 AS t, 2 AS d, 3 AS u, 4 AS k")   # of another database than the views of `other` mean
+    db.executescript("""
+        CREATE VIEW plain AS SELECT * FROM s;
+        CREATE VIEW ends AS SELECT max(t), max(d) AS d, max(u) AS u FROM s;
+        CREATE VIEW named(a, b, c) AS SELECT min(t), min(d), min(u) FROM s GROUP BY g;
+        CREATE VIEW both AS SELECT * FROM s UNION ALL SELECT * FROM plain;
+        CREATE VIEW t AS SELECT k, t FROM s;
+        CREATE VIEW other.v AS SELECT t, d, u FROM r UNION ALL SELECT t, d, u FROM r;
+        CREATE VIEW other.w AS WITH c AS (SELECT * FROM r) SELECT max(t), max(d), max(u) FROM c WHERE k IN (SELECT k FROM r) UNION SELECT t, d, u FROM v""")
+
+    def types(text, columnar):
+        return [str(kind) for kind in tessera.sql(text, connection=db, columnar=columnar).df().dtypes]
+    three, call = ["datetime64[us]", "timedelta64[s]", "uint64"], "SELECT max(t), max(d), max(u) FROM"
+    for text in (f"{call} plain", "SELECT * FROM ends", "SELECT * FROM named", f"{call} both", "SELECT g, min(t), max(d), min(u) FROM plain GROUP BY g", f"{call} s UNION ALL SELECT min(t), min(d), min(u) FROM s",
+                 "SELECT t, d, u FROM s UNION SELECT max(t), max(d), max(u) FROM both", f"SELECT * FROM ({call} s)", "SELECT a AS x, b, c FROM (SELECT g, max(t) AS a, max(d) AS b, max(u) AS c FROM s GROUP BY g) JOIN (SELECT 1)",
+                 f"WITH c AS ({call} s) SELECT * FROM c", "WITH c(a, b, e) AS (SELECT t, d, u FROM both) SELECT max(a), max(b), max(e) FROM c", "SELECT max(t) AS m, max(d), max(u) FROM s HAVING max(u) > ''",
+                 "SELECT (SELECT max(t) FROM s), (SELECT max(d) FROM s), (SELECT max(u) FROM plain)", f"{call} (SELECT * FROM s LIMIT 3)", "SELECT x.t, y.d, y.u FROM (SELECT g, max(t) AS t FROM s GROUP BY g) x JOIN (SELECT g, max(d) AS d, max(u) AS u FROM s GROUP BY g) y USING (g)",
+                 "SELECT first_value(t) OVER w, lag(d) OVER (PARTITION BY g ORDER BY k), max(u) FILTER (WHERE k > 1) OVER w AS z FROM s WINDOW w AS (ORDER BY k)", "SELECT nth_value(t, 2) OVER (ORDER BY k), lead(d, 1) OVER (ORDER BY k), last_value(u) OVER (ORDER BY k) FROM both",
+                 "SELECT * FROM other.v", "SELECT * FROM other.w", f"{call} other.v"):
+        for columnar in ("auto", "never"):
+            if columnar == "auto" or "HAVING" not in text:
+                found = types(text, columnar)
+                same([kind.lower() for kind in found if kind != "str"], three, f"{columnar}: {text}")   # UInt64, if there are gaps
+    same(types("SELECT t.t, s.d FROM t JOIN s USING (k)", "auto"), three[:2], "a view with the name of a column")
+    for text, expected in (("SELECT max(t, t) FROM s", "str"), ("SELECT max(t) || '' FROM s", "str"), ("SELECT -max(d) FROM s", "int64"), ("SELECT max(d) IS NULL FROM s", "int64"), ("SELECT count(max(d)) OVER () FROM s GROUP BY g", "int64"),
+                           ("SELECT max(d + 1) FROM s", "int64"), ("SELECT max(d) FROM (SELECT d FROM s UNION ALL SELECT k FROM s)", "int64"), ("SELECT max(d) FROM s UNION ALL SELECT max(k) FROM s", "int64"), ("SELECT lag(d, 1, 0) OVER (ORDER BY k) FROM s", "int64"),
+                           ("SELECT max(k) FROM both", "int64"), ("SELECT \"max(g)\" FROM (SELECT max(g) FROM plain)", "str")):
+        same(types(text, "never"), [expected], text)
+    highest = tessera.sql("SELECT g, min(u) AS low, max(u) AS high FROM both GROUP BY g ORDER BY g", connection=db, columnar="never").df()
+    same((highest["low"].tolist(), highest["high"].tolist()), ([0, 2**63], [2**63 - 1, 2**64 - 1]), "on both sides of 2^63, by rows")
+    db.execute("SELECT tessera_create_as('db:kept', 'SELECT g, max(t) AS t, max(d) AS d, max(u) AS u FROM both GROUP BY g', '{\"dimensions\":[\"g\"]}')").fetchall()
+    same([str(kind) for kind in tessera.open("db:kept", connection=db).df()[["t", "d", "u"]].dtypes], three, "an array of them")
+    db.execute("CREATE VIRTUAL TABLE bits USING tessera(k INT32 DIMENSION, u UINT64, uint64=signed)")
+    db.execute("INSERT INTO bits VALUES(1, 1), (2, -1)")
+    same([tessera.sql(f"SELECT {of} FROM bits ORDER BY 1", connection=db).df().iloc[:, 0].tolist() for of in ("u", "min(u)")], [[-1, 1], [-1]], "uint64=signed")
+
+
+def test_unions_in_unions():
+    """SELECTs within each other, to either side, and views of views: their number of ways to choose does not multiply."""
+    db = connected()
+    tessera.create("db:s", pd.DataFrame({"d": np.array([5], "m8[s]"), "x": [1]}), connection=db)
+    left = right = "SELECT d FROM s"
+    for number in range(10):
+        left, right = f"SELECT * FROM ({left}) UNION ALL SELECT d FROM s", f"SELECT d FROM s UNION ALL SELECT * FROM ({right})"
+    db.execute("CREATE VIEW v0 AS SELECT d FROM s")
+    for number in range(10):
+        db.execute(f"CREATE VIEW v{number + 1} AS SELECT * FROM v{number} UNION ALL SELECT d FROM s")
+    for text in (left, right, "SELECT * FROM v10", "SELECT max(d) FROM v10"):
+        same([str(kind) for kind in tessera.sql(text, connection=db).df().dtypes], ["timedelta64[s]"], text)
+    same([str(kind) for kind in tessera.sql(left.replace("(SELECT d FROM s)", "(SELECT x AS d FROM s)", 1), connection=db).df().dtypes], ["int64"], "the innermost has a say")
+
+
+def test_kinds_that_differ():
+    """Instants do not become durations in an append, nor these instants; an error tells what was given, and in the caller's words."""
+    frame = pd.DataFrame({"k": [1], "d": pd.to_timedelta(["1h"]), "t": pd.to_datetime(["2024-01-01 01:00"])})
+    swapped = frame.assign(k=2).rename(columns={"d": "t", "t": "d"})
+    for path, db in (("kinds", None), ("db:kinds", connected())):
+        array = tessera.create(path, frame, connection=db, dimensions=["k"], kind="sparse")
+        for given, words in ((swapped, "column 't': these are durations or times of day, and the column has instants, DATETIME_US"), (swapped.assign(t=frame["t"]), "column 'd': these are instants, and the column has durations"),
+                             (pa.table({"k": [2], "t": frame["t"], "d": pa.array([1], pa.timestamp("s"))}), "column 'd': these are instants")):
+            fails(tessera.Mismatch, words, lambda: tessera.create(path, given, connection=db, if_exists="append"))
+        same(len(array), 1, "nothing was written")
+    coded = tessera.create("coded", pa.table({"k": [1, 2, 3], "d": pa.array([5, 6, 5], pa.duration("s")).dictionary_encode()}))
+    same((coded.arrow()["d"].type, coded.arrow()["d"].cast(pa.int64()).to_pylist(), tessera.sql("SELECT d FROM './coded' ORDER BY k").fetchall()), (pa.duration("s"), [5, 6, 5], [(5,), (6,), (5,)]), "a dictionary of durations")
+    db = connected()
+    db.execute("CREATE VIRTUAL TABLE s USING tessera('axis-of-steps', kind=dense, n INT32 DIMENSION(0, 2, 3) LABEL step TIME_SEC DURATION, v REAL)")
+    db.execute("INSERT INTO s(n, v) VALUES(0, 0), (1, 1), (2, 2)")
+    steps = tessera.open("axis-of-steps")
+    hour = pd.Timedelta("1h")
+    for given in ([hour, 2 * hour, 3 * hour], (hour, 2 * hour, 30 * hour), [datetime.timedelta(hours=n) for n in (1, 2, 30)], [np.timedelta64(n, "h") for n in (1, 2, 30)], [hour, datetime.timedelta(hours=2), np.timedelta64(30, "h")], np.array([1, 2, 30], "m8[h]")):
+        same(steps.write_label("step", given), 3, repr(given))
+    same(tessera.sql("SELECT step FROM './axis-of-steps' ORDER BY 1").fetchall(), [(3600,), (7200,), (108000,)], "labels")
+    for method in (None, "nearest"):
+        fails(TypeError, "step='6h': step has durations: give pandas.Timedelta('6h')", lambda: steps.sel(step="6h", method=method))
+    fails(TypeError, "step='6h': step has durations", lambda: steps.sel(step=("6h", None)))
+    same([steps.sel(step=given).numpy("v").tolist() for given in ("02:00", 7200)], [[1.0]] * 2, "a time of day as text, and units")
+    fails(KeyError, "no label step is near Timedelta('0 days 04:00:00')", lambda: steps.sel(step=4 * hour, method="nearest", tolerance=hour))
+    for days, found in ((2**60, 2.0), (-2**60, 0.0)):   # past 64 bits of seconds
+        same(steps.sel(step=np.timedelta64(days, "D"), method="nearest").numpy("v").tolist(), [found], "far away")
+        same((len(steps.sel(step=np.timedelta64(days, "D"))), len(steps.sel(step=(np.timedelta64(-abs(days), "D"), np.timedelta64(abs(days), "D")))), len(steps.where("step", "<", np.timedelta64(days, "D")))), (0, 3, 3 if days > 0 else 0), "nothing")
+    if xr:
+        data = xr.Dataset({"v": ("step", np.arange(3.0))}, coords={"step": np.array([0, 6, 12], "m8[h]").astype("m8[s]")})
+        tessera.create("kinds-set", data, grow=["step"])
+        fails(tessera.Mismatch, "coordinate 'step' is datetime64[s], and in the group timedelta64[s]", lambda: tessera.create("kinds-set", data.assign_coords(step=np.array([5, 6, 7], "M8[s]")), if_exists="append"))
+
+
+def test_nearest_far_away():
+    """What is nearest to an instant, exactly: also where numpy's integers overflow."""
+    for unit in ("D", "s", "ms", "us", "ns", "h", "M", "Y", "W"):
+        name = {"D": "DAY", "s": "SEC", "h": "HR", "M": "MONTH", "Y": "YEAR", "W": "WEEK"}.get(unit, unit.upper())
+        db = connected()
+        first = np.datetime64("2020-01-02", "D").astype(f"M8[{unit}]")
+        days = first + np.arange(4)
+        db.execute(f"CREATE VIRTUAL TABLE a USING tessera('near-{unit}', kind=dense, t DATETIME_{name} DIMENSION('{str(days[0]).replace('T', ' ')}', '{str(days[3]).replace('T', ' ')}', 4), v REAL)" if unit != "W" else
+                   f"CREATE VIRTUAL TABLE a USING tessera('near-{unit}', kind=dense, t DATETIME_{name} DIMENSION('{days[0].astype('M8[D]')}', '{days[3].astype('M8[D]')}', 4), v REAL)")
+        db.executemany("INSERT INTO a VALUES(?, ?)", [(str(day.astype("M8[D]") if unit == "W" else day).replace("T", " "), number) for number, day in enumerate(days)])
+        array = tessera.open(f"near-{unit}")
+        for far, found in ((np.datetime64(2**60, "D"), 3.0), (np.datetime64(-2**60, "D"), 0.0), (np.datetime64(2**61, "Y"), 3.0), (np.datetime64(2**40, "M"), 3.0), (days[2], 2.0), (str(days[1].astype("M8[D]") if unit == "W" else days[1]), 1.0)):
+            same(array.sel(t=far, method="nearest").numpy("v").tolist(), [found], f"{unit}: {far!r}")
+        fails(KeyError, "no coordinate of t is near", lambda: array.sel(t=np.datetime64(2**60, "D"), method="nearest", tolerance=1))
+        for strange in ("x", 3, 1.5):
+            fails(tessera.Mismatch, f"t={strange!r}: the dimension has instants", lambda: array.sel(t=strange, method="nearest"))
+
+
 def test_far_instants():
     """Years outside 0000 to 9999 are integers: comparisons with text are right, order and ends with datetimes=integer, and types.md says what SQL makes of the others."""
     days = {1: "2024-01-01", 2: 3000000, 3: "1960-01-01", 4: -800000, 5: "9999-12-31"}
