@@ -43,10 +43,11 @@ INSIDE = [s.replace("'@a', ", "") for s in SPARSE]
 
 class Scenario:
     """`twice`: the error of a second run after a successful one; None if a second run succeeds. `adds`: a second run would add a fragment, so
-    what was done is not done once more."""
+    what was done is not done once more. `tiers`: what an interrupted run has merged makes other tiers, so a second run may
+    leave another number of fragments."""
 
-    def __init__(self, first, then, twice=None, copied=None, adds=False):
-        self.first, self.then, self.twice, self.copied, self.adds = first, then, twice, copied, adds
+    def __init__(self, first, then, twice=None, copied=None, adds=False, tiers=False):
+        self.first, self.then, self.twice, self.copied, self.adds, self.tiers = first, then, twice, copied, adds, tiers
 
 
 def consolidate(what, options="{}"):
@@ -93,7 +94,7 @@ SCENARIOS = {
     "upkeep of two runs": Scenario(SPARSE[:1] + [f"INSERT INTO t SELECT i, {n}, 'run' FROM n({5 * n}, {5 * n + 7})" for n in range(8)],   # both are committed together
                                    "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"grace_s\":0}')"),
     "upkeep that joins commits": Scenario(SPARSE[:1] + [f"INSERT INTO t VALUES({n}, {n}, 'one')" for n in range(64)],
-                                          "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"vacuum\":false,\"grace_s\":0}')"),
+                                          "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"vacuum\":false,\"grace_s\":0}')", tiers=True),
     "vacuum inside": Scenario(INSIDE + ["SELECT tessera_consolidate('db:t')"], "SELECT tessera_vacuum('db:t')"),
     "set metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', 3)"),
     "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', NULL)"),
@@ -263,6 +264,8 @@ def examine(folder, scenario, times, before, after, wanted):
     db.close()
     last = look(folder, times)
     for key in after:
+        if key[1] == "fragments" and scenario.tiers:
+            continue
         assert last.get(key) == after[key], f"once more, {key}: {str(last.get(key))[:400]} instead of {str(after[key])[:400]}"
     if "tessera_vacuum(" in scenario.then:
         left = shape(folder)
