@@ -77,12 +77,15 @@ static tsr_array *make_three(void) {
 }
 #define THREE "1=1001 2=2002 3=3003 "
 
-/* Each COMMIT lists the files of commits. So an upkeep that is asked to join them does so after its last merge, too. */
+/* Each COMMIT lists the files of commits. So an upkeep that removes what it replaces, and is asked to join them, does so
+ * after its last merge, too. */
 static void test_upkeep_joins_files_past_its_limits(void **state) {
-  const tsr_upkeep_options limits[] = {{.fanout = 4, .most_merges = 1, .files = true, .automatic = true},
-                                       {.fanout = 4, .milliseconds = 1, .files = true, .automatic = true},
-                                       {.fanout = 4, .most_merges = 1, .automatic = true}};
+  tsr_upkeep_options limits[] = {
+      {.most_merges = 1, .files = true}, {.milliseconds = 1, .files = true}, {.most_merges = 1}};
   for (int i = 0; i < 3; i++) {
+    limits[i].fanout = 4;
+    limits[i].automatic = true;
+    limits[i].vacuum = TSR_UPKEEP_VACUUM_ALWAYS;
     tsr_array *array = make_small(22, false, false);
     tsr_upkeep done;
     for (int t = 1; t <= 9; t++) write_small(array, (uint64_t)t * 10, t, t, NULL);
