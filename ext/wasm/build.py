@@ -40,9 +40,8 @@ SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FT
           "SQLITE_OMIT_COMPILEOPTION_DIAGS", "SQLITE_ENABLE_LOCKING_STYLE=0", "SQLITE_OMIT_GET_TABLE", "SQLITE_OMIT_AUTHORIZATION")
 MBEDTLS = ("MBEDTLS_AES_FEWER_TABLES", "MBEDTLS_SHA256_SMALLER")
 ZLIB = ("DYNAMIC_CRC_TABLE",) # tables of random bytes, which no compression makes smaller, are made when they are first used
-# Of zstd's ways to compress, the one of levels 1 and 2; higher levels compress about as level 2 does. All frames are decompressed, by one of
-# zstd's two decoders of Huffman codes, since either one decodes all.
-ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_STRIP_ERROR_STRINGS", "HUF_FORCE_DECOMPRESS_X1", "ZSTD_EXCLUDE_DFAST_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
+# Of zstd's ways to compress, those of levels 1 to 4; higher levels compress about as level 4 does. All frames are decompressed.
+ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
         "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR",
         "ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT") # the other way to decode is for windows larger than a cache
 # What compresses is made of templates, a copy for each case. Without inlining there is one copy, which is slower and a fifth as large.
