@@ -101,10 +101,10 @@ def refuses(machine):
     return 1
 
 
-def left_out(tests):
-    """What was not run, and why, as `./run test` lists it at its end."""
-    names = sorted(os.path.splitext(os.path.basename(path))[0] for path in tests)
-    return [f"skipped: {name}: it {LEFT_OUT[name]}" for name in names if name in LEFT_OUT]
+def left_out(name, printed):
+    """What of a test was not run, and why, as `./run test` lists it at its end: all of it, or the parts that say so."""
+    reasons = [f"it {LEFT_OUT[name]}"] if name in LEFT_OUT else re.findall(r"^SKIPPED: (.+)$", printed, re.MULTILINE)
+    return [f"skipped: {name}: {reason}" for reason in reasons]
 
 
 def main():
@@ -121,7 +121,7 @@ def main():
         libraries = machine.libraries()
         print(f"{machine.name}: the core is built for {machine.target}", flush=True)
         tests = [path for path in sorted(glob.glob(f"{ROOT}/test/unit/*/test_*.c")) if not sys.argv[2:] or any(word in path for word in sys.argv[2:])]
-        failures = passed = 0
+        failures, passed, skipped = 0, 0, []
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for name, why, printed in pool.map(lambda path: machine.test(path, libraries), tests):
                 print(f"{name}: {why or (printed if name in LEFT_OUT else 'passed')}", flush=True)
@@ -129,11 +129,12 @@ def main():
                     print(printed, flush=True)
                 failures += why is not None
                 passed += why is None and name not in LEFT_OUT
+                skipped += left_out(name, printed)
     except command.Fault as fault:
         print(fault, file=sys.stderr)
         return 1
     print(f"{machine.name}: {passed} passed, {failures} failed")
-    for line in left_out(tests):
+    for line in skipped:
         print(line)
     return 1 if failures else 0
 
