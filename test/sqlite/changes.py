@@ -423,12 +423,18 @@ def test_cost():
         raise AssertionError(f"{few} tiles for 50 changes, {tiles()} for the whole array")
 
 
-def test_each_tile_is_decoded_once():
-    """Look-ups of a diff and of a feed that come in another order than the tiles: nothing is cached, and yet each tile is decoded about once."""
+def uncached(columns):
+    """Returns a connection with a new table t(columns) that keeps no tiles, and its table of changes c."""
     db = Database()
     path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
-    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0, x INT32 DIMENSION(0, 99, 100), y INT32 DIMENSION(0, 99, 2), v INT32, capacity=200)")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0, {columns})")
     db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    return db
+
+
+def test_each_tile_is_decoded_once():
+    """Look-ups of a diff and of a feed that come in another order than the tiles: nothing is cached, and yet each tile is decoded about once."""
+    db = uncached("x INT32 DIMENSION(0, 99, 100), y INT32 DIMENSION(0, 99, 2), v INT32, capacity=200")
     db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99) INSERT INTO t SELECT a.i, b.i, a.i FROM n a, n b")
     first, token = db.query("SELECT last_write, tessera_token('db:t') FROM tessera_array('db:t')")[0]
     time.sleep(0.003)
@@ -444,10 +450,7 @@ def test_each_tile_is_decoded_once():
 def test_more_keys_than_are_read_together():
     """A feed, and the bags of an array with duplicates, look up more keys than a window has, in another order than the tiles: no tile is read for each key."""
     for kind in ("", ", duplicates=yes"):
-        db = Database()
-        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
-        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0, kind=sparse, x INT32 DIMENSION(0, 349, 350), y INT32 DIMENSION(0, 199, 2), v INT32, capacity=700{kind})")
-        db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+        db = uncached(f"kind=sparse, x INT32 DIMENSION(0, 349, 350), y INT32 DIMENSION(0, 199, 2), v INT32, capacity=700{kind}")
         db.query("INSERT INTO t VALUES(0, 0, 0)")
         first, token = db.query("SELECT last_write, tessera_token('db:t') FROM tessera_array('db:t')")[0]
         time.sleep(0.003)
