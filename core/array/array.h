@@ -491,6 +491,10 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
 
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
 
+/* Returns the present, or the moment at which the array was frozen. Call it after listing the array, so that a merged
+ * fragment in the listing, whose sources may be gone, is not in the future. */
+uint64_t tsr__array_present(const tsr_array *array);
+
 /* Returns true if a merged fragment without times of cells spans `time`, so that it may have older and newer cells but
  * does not record which. `dense`: the array is dense. */
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);

@@ -237,7 +237,7 @@ int tsr_token_read(tsr_environment *environment, const char *text, uint64_t size
 
 /* Adds an entry for each commit in view at the present. */
 static int collect(const tsr_array *array, tsr_token *token, tsr_error *error) {
-  const uint64_t present = array->log.frozen ? array->log.frozen : tsr__environment_present(array->environment);
+  const uint64_t present = tsr__array_present(array);
   TSR_TRY(digest_array(array, &token->identity, error));
   for (int pass = 0; pass < 2; pass++) {
     const tsr_commit_list *list = pass ? &array->log.listing->deletes : &array->log.listing->fragments;

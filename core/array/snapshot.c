@@ -849,9 +849,7 @@ static int make_snapshot(tsr_array *array, const snapshot_request *request, uint
   return TSR_OK;
 }
 
-/* Returns the present, or the moment at which the array was frozen. Call it after listing the array, so that a merged
- * fragment in the listing, whose sources may be gone, is not in the future. */
-static uint64_t present(const tsr_array *array) {
+uint64_t tsr__array_present(const tsr_array *array) {
   return array->log.frozen ? array->log.frozen : tsr__environment_present(array->environment);
 }
 
@@ -865,8 +863,8 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
   uint32_t missing = 0;
   bool vacuum_cut = false;
   for (int i = 0;; i++) {
-    int rc = make_snapshot(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,
-                           snapshot, error);
+    int rc = make_snapshot(array, request, request->as_of == TSR_TIME_NOW ? tsr__array_present(array) : request->as_of,
+                           vacuum_cut, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
     const bool again = rc == TSR_NOT_FOUND && *before && error->subject == missing;
     if (again && vacuum_cut) return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
@@ -951,7 +949,7 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits) && !array->opening.extended;
   if (!array->store->stamps_are_listings || !array->log.listing) return 0;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (!kept->recent[i] || !may_share(kept->recent[i], &request, present(array))) continue;
+    if (!kept->recent[i] || !may_share(kept->recent[i], &request, tsr__array_present(array))) continue;
     *snapshot = kept->recent[i];
     tsr__snapshot_hold(*snapshot);
     return 1;
@@ -973,7 +971,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
   if (!listing_still_counts(array)) TSR_TRY(tsr__log_list(&array->log, true, false, error));
   forget_outdated(array);
-  const uint64_t now = present(array);
+  const uint64_t now = tsr__array_present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
     if (!array->snapshots.recent[i] || !may_share(array->snapshots.recent[i], &request, now)) continue;
     *snapshot = take_recent(&array->snapshots, i);

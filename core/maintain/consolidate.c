@@ -779,7 +779,7 @@ static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error)
 
 static void consolidate_begin(consolidation *c, tsr_array *array, const tsr_consolidate_options *options) {
   *c = (consolidation){.array = array, .options = options, .since = options->since};
-  uint64_t now = tsr__environment_present(array->environment);
+  const uint64_t now = tsr__array_present(array); /* a commit of the open transaction may yet be withdrawn */
   c->as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
   tsr__memory_init(&c->memory, &array->memory,
                    options->memory_bytes ? options->memory_bytes : CONSOLIDATE_DEFAULT_MEMORY, "memory_mb");

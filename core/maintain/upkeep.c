@@ -137,8 +137,7 @@ static int merge_fragments(upkeep_call *u, tsr_error *error) {
 /* Joins the files of commits, and the footers of fragments, into one file each. */
 static int merge_files(upkeep_call *u, tsr_error *error) {
   static const tsr_maintenance kinds[] = {TSR_MAINTAIN_COMMITS, TSR_MAINTAIN_FRAGMENT_META};
-  /* not what a transaction that keeps the array frozen has written */
-  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes, .as_of = u->array->log.frozen};
+  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes};
   for (int i = 0; i < 2; i++) {
     uint64_t merged = 0;
     const int rc = tsr_array_consolidate(u->array, kinds[i], &options, &merged, error);
@@ -173,7 +172,7 @@ static uint64_t count_loose(const tsr_commit_listing *listing) {
 }
 
 static int join_footers(const upkeep_call *u, tsr_array *array, tsr_error *error) {
-  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes, .as_of = array->log.frozen};
+  const tsr_consolidate_options options = {.memory_bytes = u->options->memory_bytes};
   uint64_t merged = 0;
   const int rc = tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENT_META, &options, &merged, error);
   return rc == TSR_UNSUPPORTED ? TSR_OK : rc;
