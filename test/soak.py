@@ -15,7 +15,7 @@ CLANG = os.path.abspath(sys.argv[2])
 SKIPPED = 77  # what it needs cannot be had
 WHOLE = [["ctest"], ["fault_crashes", "0"], ["fault_faults", "0"], ["fault/crash.py", "all"], ["fault/crash_upkeep.py", "all"]]
 ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/statements.py", "ROUNDS=20"], ["sqlite/evolutions.py", "2", "SEED"], ["corpus/pushdown.py", "20", "SEED"], ["corpus/aggregate.py", "10", "SEED"],
-         ["corpus/queries.py", "20", "SEED"], ["sqlite/queries.py", "TEXTS=200"], ["sqlite/query_windows.py", "TEXTS=300", "texts"], ["sqlite/front_sql.py", "TEXTS=200", "differential"], ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"], ["interop/storm.py", "120", "SEED"], ["interop/feed.py", "120", "SEED"], ["simulate", "SEED", "0", "120"]]
+         ["corpus/queries.py", "20", "SEED"], ["sqlite/queries.py", "TEXTS=200"], ["sqlite/query_windows.py", "TEXTS=300", "texts"], ["sqlite/front_sql.py", "TEXTS=200", "differential"], ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"], ["sqlite/failed_commits.py", "ROUNDS=200"], ["interop/storm.py", "120", "SEED"], ["interop/feed.py", "120", "SEED"], ["simulate", "SEED", "0", "120"]]
 
 
 def start(build, words, seed, **files):

@@ -248,12 +248,6 @@ typedef enum con_choice {
   NOT_JOINED /* those that no .con has, also of replaced fragments, since without a vacuum these stay */
 } con_choice;
 
-/* Returns true if a commit in the listing is published for good. An array in the database is frozen while a transaction
- * writes to it. The transaction's own commit has a later time, and another name if COMMIT fails and is repeated. */
-static bool is_final(const tsr_array *array, const tsr_committed *item) {
-  return !item->prepared && (!array->log.frozen || item->parsed.end <= array->log.frozen);
-}
-
 /* Appends the lines of a new .con to `out`. Extends start..end to the times of the commits. */
 static int encode_commits(tsr_array *array, con_choice choice, tsr_buffer *out, uint64_t *start, uint64_t *end,
                           tsr_error *error) {
@@ -264,14 +258,14 @@ static int encode_commits(tsr_array *array, con_choice choice, tsr_buffer *out, 
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
     rc = tsr__cancelled(&array->environment->memory, error);
-    if (rc < 0 || item->old_layout || !is_final(array, item) || tsr__map_get(&replaced, item->name)) continue;
+    if (rc < 0 || item->old_layout || item->prepared || tsr__map_get(&replaced, item->name)) continue;
     if (choice == NOT_JOINED && item->joined) continue;
     note_times(&item->parsed, start, end);
     rc = tsr__commits_encode_write(item->name, out, error);
   }
   for (uint64_t i = 0; i < listing->deletes.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->deletes.items[i];
-    if (!is_final(array, item) || (choice == NOT_JOINED && item->bytes)) continue;
+    if (item->prepared || (choice == NOT_JOINED && item->bytes)) continue;
     note_times(&item->parsed, start, end);
     rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = put_delete(array, item, out, error);

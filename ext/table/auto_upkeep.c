@@ -6,9 +6,10 @@
  * what is larger waits for tessera_upkeep. An attempt that fails is repeated after twice as many commits.
  *
  * A merge never fails a COMMIT, which has happened before: an array in a directory or a bucket merges in the last
- * xCommit of the transaction, when everything is published. An array in the database merges in xSync, as part of the
- * transaction, so ROLLBACK takes the merge back. There the open transaction keeps the array frozen, so its own fragment
- * is in no merge: a COMMIT that fails and is repeated gives that fragment another time. */
+ * xCommit of the transaction, when everything is published. An array in the database can only be written within a
+ * transaction, and xSync would be too late: a COMMIT that fails there may be repeated, or the transaction go on, with
+ * changes that refer to the fragments as they were. So it merges in xBegin of the next transaction, which then sees the
+ * merged fragments. ROLLBACK takes the merge back, and so does ROLLBACK TO an older savepoint (tsx_rollback_to). */
 #include "tessera_path.h"
 #include "table/table.h"
 
@@ -98,12 +99,13 @@ static void merge_and_vacuum(tsx_table *table, uint64_t fanout) {
   tsx_array_changed(array);
 }
 
-int tsx_upkeep_in_sync(tsx_table *table, tsr_error *error) {
+bool tsx_upkeep_in_begin(tsx_table *table) {
   const uint64_t fanout = fanout_of(table);
-  if (!fanout) return TSR_OK;
-  const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
-  if (is_due(table, fanout)) merge_and_vacuum(table, fanout);
-  return tsx_watch_end(&watch, table->connection->db, table->schema_name, error);
+  tsr_error unseen; /* tsx_transaction_of reports it */
+  if (!fanout || !table->in_database || tsx_table_ready(table, &unseen) < 0) return false;
+  if (table->array->transaction || table->array->making.creation || !is_due(table, fanout)) return false;
+  merge_and_vacuum(table, fanout);
+  return true;
 }
 
 /* Returns a table that has published, or NULL: there is none, or others are yet to publish. */

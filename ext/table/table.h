@@ -57,7 +57,7 @@ typedef struct tsx_array_creation { /* an array that the open transaction create
   unsigned data_version; /* of the database file at xSync */
 } tsx_array_creation;
 
-typedef struct tsx_upkeep_state { /* the merges after COMMITs, for the option auto_consolidate (auto_upkeep.c) */
+typedef struct tsx_upkeep_state { /* the merges for the option auto_consolidate (auto_upkeep.c) */
   uint64_t commits; /* since the last attempt */
   uint64_t wait; /* that many commits make the next attempt; 0: the array has not been looked at yet */
   uint64_t since_files; /* commits since their files were joined */
@@ -743,6 +743,7 @@ struct tsx_transaction {
   char *schema_name; /* the database of the tables that write it */
   tsx_transaction_owner owner;
   tsx_savepoints savepoints;
+  bool merged; /* xBegin has merged fragments, which are in `base`; an older savepoint can undo that */
   uint64_t rewinds; /* how often the writer was rewound */
   tsx_created_table *created; /* tables that this transaction has created */
   tsx_transaction_sync sync;
@@ -857,18 +858,19 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error);
 tsx_function_savepoint tsx_savepoint_leave(tsx_connection *connection);
 void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoint *savepoint);
 
-/* ---- auto_upkeep.c: what a COMMIT merges ------------------------------------------------------------------------- */
+/* ---- auto_upkeep.c: what a transaction merges -------------------------------------------------------------------- */
 
 /* Refuses the option auto_vacuum_s for an array whose vacuum takes states of the past away. The array must be open. */
 int tsx_upkeep_check(const tsx_table *table, tsr_error *error);
 
-/* Call it when xSync has published a commit with rows of an array in the database. Merges fragments if the table's
- * option auto_consolidate asks for it and enough commits have come. An error of the merge is kept in array->upkeep.
- * Returns an error only if SQLite has rolled the transaction back meanwhile. */
-int tsx_upkeep_in_sync(tsx_table *table, tsr_error *error);
+/* Call it in xBegin, before the array's transaction begins. Merges fragments of an array in the database if the table's
+ * option auto_consolidate asks for it and enough transactions have come. An error of the merge is kept in
+ * array->upkeep; SQLite may have rolled back. Returns true if the array may have changed. */
+bool tsx_upkeep_in_begin(tsx_table *table);
 
-/* The same at the end of xCommit, for the tables of arrays in directories that have published rows (commit.published).
- * Does nothing while xCommit of other tables of the transaction is yet to come: they publish first. */
+/* The same for arrays in directories and buckets, at the end of xCommit, for the tables that have published rows
+ * (commit.published). Does nothing while xCommit of other tables of the transaction is yet to come: they publish
+ * first. */
 void tsx_upkeep_in_commit(tsx_connection *connection);
 
 /* ---- update.c: xUpdate: INSERT, UPDATE and DELETE of rows -------------------------------------------------------- */

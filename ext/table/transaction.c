@@ -725,7 +725,9 @@ static int begin_watched(tsx_table *table, const tsx_watch *watch, tsr_error *er
   TSX_TRY(tsx_transactions_check(table->connection, error));
   /* SQLite has locked the table's own database, which need not be the one that the array is in */
   if (!table->in_database && tsx_store_is(table->path)) TSX_TRY(tsx_store_lock(table->connection, table->path, error));
+  const bool merged = tsx_upkeep_in_begin(table);
   TSX_TRY(tsx_transaction_of(table, &transaction, error));
+  transaction->merged |= merged;
   const int code = tsx_watch_end(watch, table->connection->db, table->schema_name, error);
   if (code < 0) {
     tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
@@ -791,6 +793,11 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
     mark = transaction->savepoints.list[keep - 1].mark;
   else keep = 0;
   transaction->savepoints.count = keep;
+  if (transaction->merged && !mark.cells && !mark.removed && !mark.boxes) {
+    tsx_snapshots_undo(transaction->array, transaction, mark);
+    transaction_end(transaction->array, false); /* the next row begins another, in the fragments as they are then */
+    return SQLITE_OK;
+  }
   return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
@@ -811,7 +818,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   if (!array->in_database) return tsx_journal_write(table, error);
   TSX_TRY(tsr_writer_publish(transaction->writer, error));
   transaction->sync.published = true;
-  return tsx_upkeep_in_sync(table, error);
+  return TSR_OK;
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {

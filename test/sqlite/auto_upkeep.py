@@ -243,27 +243,41 @@ def test_files_of_commits_are_joined_by_hand():
 
 
 def test_a_commit_that_is_repeated_in_the_database():
-    """The merge is part of the transaction: it is taken back with it; and a COMMIT that fails after it and is repeated commits its own rows once."""
-    for repeat in True, False:
+    """A transaction merges as it begins, and sees the merged fragments. A COMMIT that fails and is repeated commits its own changes once; ROLLBACK takes the merge back, and so do a
+    statement that fails and ROLLBACK TO."""
+    for end in "COMMIT", "ROLLBACK":
         db, folder = database("auto_consolidate=4, duplicates=yes", "x INTEGER DIMENSION", "a INTEGER")
-        for i in range(3):
+        for i in range(4):
             db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
         before = fragments(db)
         reader = again(folder)
+        db.query("BEGIN")
+        check_contains(db.error("INSERT INTO t VALUES(4, 4), (5, abs(-9223372036854775807 - 1))").text, "integer overflow")
+        same(fragments(db), before)
+        same(db.query("SELECT x, a FROM t ORDER BY x"), [(i, i) for i in range(4)])
+        db.query("ROLLBACK")
+        for i in range(4):
+            db.query("INSERT INTO t VALUES(?1, ?1)", (i + 4,))
         reader.query("BEGIN")
         reader.query("SELECT count(*) FROM sqlite_schema")
         db.query("BEGIN")
-        db.query("INSERT INTO t VALUES(3, 3)")
+        db.query("SAVEPOINT s")
+        db.query("DELETE FROM t WHERE x IN (0, 6)")
+        assert counters(db)["auto_merges"] > 1
         same(db.error("COMMIT").code, 5)
-        same(db.value("SELECT count(*) FROM t"), 4)
+        same(db.query("SELECT x FROM t ORDER BY x"), [(1,), (2,), (3,), (4,), (5,), (7,)])
+        db.query("ROLLBACK TO s")
+        same(db.query("SELECT x FROM t ORDER BY x"), [(i,) for i in range(8)])
+        db.query("INSERT INTO t VALUES(8, 8)")
+        db.query("DELETE FROM t WHERE x IN (1, 7)")
+        same(db.error("COMMIT").code, 5)
+        same(db.query("SELECT x FROM t ORDER BY x"), [(0,), (2,), (3,), (4,), (5,), (6,), (8,)])
         reader.query("COMMIT")
-        db.query("COMMIT" if repeat else "ROLLBACK")
-        same(db.query("SELECT count(*), count(DISTINCT x) FROM t"), [(3 + repeat, 3 + repeat)])
-        if not repeat:
-            same(fragments(db), before)
+        db.query(end)
+        same(db.query("SELECT count(*), sum(x) FROM t"), [(7, 28)] if end == "COMMIT" else [(8, 28)])
         for i in range(10, 30):
             db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
-        same(db.query("SELECT count(*), count(DISTINCT x) FROM t"), [(23 + repeat, 23 + repeat)])
+        same(db.query("SELECT count(*), count(DISTINCT x) FROM t"), [(27, 27)] if end == "COMMIT" else [(28, 28)])
         sound(db)
         reader.close()
         db.close()
