@@ -93,12 +93,22 @@ uint64_t tsr__bucket_now(const tsr_bucket *client) {
 
 /* ---- Beginning and ending a call ------------------------------------------------------------- */
 
+static bool drops_end(const tsr_dialect *dialect, const char *part, size_t size) {
+  return dialect->drops_dots && size > 0 && part[size - 1] == '.';
+}
+
+bool tsr__bucket_can_name(const tsr_bucket *client, const char *name) {
+  const tsr_dialect *dialect = client->uri.dialect;
+  return *name && tsr__bucket_is_prefix(name) && !drops_end(dialect, name, strlen(name)) &&
+         !(dialect->forbidden && strpbrk(name, dialect->forbidden));
+}
+
 /* Refuses a part of a key that servers take for another one. */
 static int check_part(const tsr_bucket_scope *scope, const char *key, const char *part, size_t size, tsr_error *error) {
   if ((size == 1 && *part == '.') || (size == 2 && memcmp(part, "..", 2) == 0))
     return tsr__fail(error, TSR_PERM, "%s://%s/%.300s: a part of the key is '.' or '..'", scope->dialect->scheme,
                      scope->bucket, key);
-  if (scope->dialect->drops_dots && size > 0 && part[size - 1] == '.')
+  if (drops_end(scope->dialect, part, size))
     return tsr__fail(error, TSR_ERROR, "%s://%s/%.300s: the server would drop the '.' at the end of a part of the name",
                      scope->dialect->scheme, scope->bucket, key);
   return TSR_OK;

@@ -79,6 +79,9 @@ const char *tsr__bucket_name(const tsr_bucket *client);
 /* Returns the part of the URI after "s3://bucket/", without a trailing '/'; "" for the bucket itself. */
 const char *tsr__bucket_prefix(const tsr_bucket *client);
 
+/* Returns true if a path may have a part of this name: no server takes it for another one. */
+bool tsr__bucket_can_name(const tsr_bucket *client, const char *name);
+
 bool tsr__bucket_deletes_singly(const tsr_bucket *client); /* a request deletes one object */
 uint64_t tsr__bucket_part_size(const tsr_bucket *client); /* bytes of the parts of large objects */
 uint32_t tsr__bucket_parallel(const tsr_bucket *client);
@@ -304,6 +307,10 @@ typedef struct tsr_bucket_uri {
 
 /* Splits a URI into strings in the arena. Errors: TSR_ERROR for any other text. */
 int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *parsed, tsr_error *error);
+
+/* Returns true if a path may have this prefix: no part is empty, "." or "..", which proxies and servers treat in
+ * different ways, and none has control characters. */
+bool tsr__bucket_is_prefix(const char *prefix);
 
 /* Returns true if a key is the prefix or lies below it. A key that ends in '/' is the prefix of a listing. */
 bool tsr__bucket_key_is_below(const char *key, const char *prefix);

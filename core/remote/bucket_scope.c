@@ -42,8 +42,7 @@ bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most
 
 bool tsr__bucket_is_set(const char *text) { return text && *text; }
 
-/* No part may be empty, "." or "..": proxies and servers treat these in different ways. */
-static bool is_prefix_text(const char *prefix) {
+bool tsr__bucket_is_prefix(const char *prefix) {
   for (const char *part = prefix; *part;) {
     const size_t size = strcspn(part, "/");
     if (size == 0 || (size == 1 && *part == '.') || (size == 2 && memcmp(part, "..", 2) == 0)) return false;
@@ -89,7 +88,7 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
       strstr(text, ".."))
     return tsr__fail(error, TSR_ERROR, "'%.*s': '%.*s' is not the name of a %s", tsr__uri_shown(uri), uri,
                      (int)TSR_MIN(tsr__uri_shown(text), 64), text, parsed->dialect->noun);
-  if (slash && !is_prefix_text(slash))
+  if (slash && !tsr__bucket_is_prefix(slash))
     return tsr__fail(error, TSR_ERROR, "'%.*s': a part of the path is empty, '.' or '..', or has control characters",
                      tsr__uri_shown(uri), uri);
   parsed->name = name;

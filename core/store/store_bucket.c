@@ -356,8 +356,10 @@ static tsr_stamp stamp_of(const tsr_bucket_objects *entries) {
 }
 
 /* Adds the entries of an answer to a listing, without the prefix and without the '/' of directories. Skips the object
- * whose key is the prefix itself: some programs create it for an empty directory. */
-static int take_entries(const tsr_bucket_objects *entries, uint64_t prefix, tsr_listing *listing, tsr_error *error) {
+ * whose key is the prefix itself: some programs create it for an empty directory. Skips directories that no
+ * path can name, too: nobody could open them. */
+static int take_entries(const bucket_store *s, const tsr_bucket_objects *entries, uint64_t prefix, tsr_listing *listing,
+                        tsr_error *error) {
   listing->missing = entries->count == 0;
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_bucket_object *e = &entries->at[i];
@@ -366,6 +368,7 @@ static int take_entries(const tsr_bucket_objects *entries, uint64_t prefix, tsr_
     if (end <= prefix || end - prefix >= sizeof name) continue;
     memcpy(name, e->key + prefix, end - prefix);
     name[end - prefix] = 0;
+    if (e->is_prefix && !tsr__bucket_can_name(s->client, name)) continue;
     if (e->is_prefix) TSR_TRY(tsr_listing_add(listing, name, TSR_ENTRY_DIRECTORY, error));
     else TSR_TRY(tsr__listing_add_file(listing, name, e->size, e->modified < 0 ? 0 : (uint64_t)e->modified, error));
   }
@@ -413,7 +416,7 @@ static int take_answer(bucket_store *s, const tsr_bucket_objects *objects, const
   *stamp = stamp_of(objects);
   if (!*key.text) stamp->c++; /* the bucket exists even if it is empty */
   if (!listing) return TSR_OK;
-  TSR_TRY(take_entries(objects, strlen(key.text), listing, error));
+  TSR_TRY(take_entries(s, objects, strlen(key.text), listing, error));
   listing->missing &= *key.text != 0;
   return TSR_OK;
 }

@@ -14,7 +14,7 @@ import servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
-ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
+ARRAYS = ("surface", "names", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
 CLOUDS = ("dialects", *ARRAYS) # beside servers of other protocols
 LONGEST = ("deaths", "transactions", "troubles", "surface", "corpus")
 TESTS = {"moto": CALLS + ARRAYS + ("between",), "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),

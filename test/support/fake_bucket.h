@@ -332,6 +332,7 @@ int tsr__bucket_open(tsr_bucket_scopes *scopes, tsr_memory *memory, const char *
 void tsr__bucket_close(tsr_bucket *client) {}
 const char *tsr__bucket_name(const tsr_bucket *client) { return "bucket"; }
 const char *tsr__bucket_prefix(const tsr_bucket *client) { return client->prefix; }
+bool tsr__bucket_can_name(const tsr_bucket *client, const char *name) { return strcmp(name, "..") != 0; }
 bool tsr__bucket_deletes_singly(const tsr_bucket *client) { return false; }
 uint64_t tsr__bucket_part_size(const tsr_bucket *client) { return fake.part_size; }
 uint32_t tsr__bucket_parallel(const tsr_bucket *client) { return fake.parallel; }

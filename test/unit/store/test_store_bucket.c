@@ -188,6 +188,7 @@ static void test_listing(void **state) {
   fake_put("a/b/d-/x", "", 0);
   fake_put("a/bc/d/x", "", 0); /* not below the prefix */
   fake_put("a/b/d/", "", 0); /* what some programs make for an empty directory */
+  fake_put("a/b/d/../x", "", 0); /* a stranger's: no path names it */
   ok(tsr__store_list(store, "d", &listing, &error));
   assert_int_equal(listing.count, 2);
   assert_string_equal(listing.entries[0].name, "e");
