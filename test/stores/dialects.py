@@ -94,9 +94,10 @@ def test_pages(s):
         s.client.good("many", "put", f"p/{i // 600}-", min(600, count - i), 1)
     s.proxy.clear()
     assert s.run("list", "p/", requests="LIST LIST").count == str(count)
-    s.client.good("delete_many", *(f"p/{i // 600}-*{min(600, count - i)}" for i in range(0, count, 600)))
+    left = 4800 if s.azure else 0 # to delete one of 5,000 names takes Azurite 8 ms of a quiet processor
+    s.client.good("delete_many", *(f"p/{i // 600}-*{min(600, count - i)}" for i in range(left, count, 600)))
     s.proxy.clear()
-    s.run("list", "p/")
+    assert s.run("list", "p/", requests="LIST").count == str(left)
     s.scope()
 
 
