@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from buckets import run
-from transactions import ARRAY, EVERY, deaths, outside, rows
+from transactions import ARRAY, deaths, outside, rows
 
 CELLS = [(1, 1), (2, 2), (3, 30)]
 CREATE = "CREATE VIRTUAL TABLE {table} USING tessera({place}x INT32 DIMENSION(0, 99, 10), a INT32)"
@@ -26,13 +26,6 @@ def fill(db, table, place=""):
 def check(db, uri):
     found = [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
     assert not found, found
-
-
-def both(bucket, name, prepare, statements, judge):
-    """Deaths before the requests and, in the whole run, after them."""
-    deaths(bucket, name, prepare, statements, judge)
-    if EVERY == 1:
-        deaths(bucket, name, prepare, statements, judge, True)
 
 
 def attempt(db, statement):
@@ -58,7 +51,7 @@ def test_updates(bucket):
         check(db, uri)
         db.close()
 
-    both(bucket, "update", lambda db, uri: fill(db, "t", f"'{uri}', "), ("UPDATE t SET a = 20 WHERE x = 2", "INSERT INTO t VALUES (4, 4)"), judge)
+    deaths(bucket, "update", lambda db, uri: fill(db, "t", f"'{uri}', "), ("UPDATE t SET a = 20 WHERE x = 2", "INSERT INTO t VALUES (4, 4)"), judge, True)
 
 
 def test_copies(bucket):
@@ -85,8 +78,8 @@ def test_copies(bucket):
         return judge
 
     copy, export = "SELECT tessera_copy('{uri}', '{uri}-goal')", "SELECT tessera_sync('db:t', '{uri}-goal')"
-    both(bucket, "copy", lambda db, uri: fill(db, "t", f"'{uri}', "), (copy,), judge_goal(copy))
-    both(bucket, "export", lambda db, uri: fill(db, "t"), (export,), judge_goal(export))
+    deaths(bucket, "copy", lambda db, uri: fill(db, "t", f"'{uri}', "), (copy,), judge_goal(copy), True)
+    deaths(bucket, "export", lambda db, uri: fill(db, "t"), (export,), judge_goal(export), True)
 
     def judge_import(uri, path, said):
         db = bucket.connect(path, direct=True)
@@ -98,7 +91,7 @@ def test_copies(bucket):
         check(db, "db:inside")
         db.close()
 
-    both(bucket, "import", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_sync('{uri}', 'db:inside')",), judge_import)
+    deaths(bucket, "import", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_sync('{uri}', 'db:inside')",), judge_import, True)
 
 
 PAIRS = [(a, b) for a in ("bucket", "directory", "database") for b in ("bucket", "directory", "database") if "bucket" in (a, b)]   # crash_upkeep.py has the others
@@ -109,10 +102,10 @@ def test_syncs(bucket):
     after = [(1, 1), (3, 30), (4, 4), (5, 5)]
     for pair in PAIRS:
         with tempfile.TemporaryDirectory() as folder:
-            sync_of(bucket, pair, after, {"bucket": "{uri}-", "directory": folder + "/{name}-", "database": "db:"})
+            sync_of(bucket, pair, after, folder, {"bucket": "{uri}-", "directory": folder + "/{name}-", "database": "db:"})
 
 
-def sync_of(bucket, pair, after, places):
+def sync_of(bucket, pair, after, folder, places):
     source, target = (places[kind] + end for kind, end in zip(pair, ("t", "copy")))
     sync = f"SELECT tessera_sync('{source}', '{target}')"
 
@@ -140,7 +133,7 @@ def sync_of(bucket, pair, after, places):
         check(db, to)
         db.close()
 
-    both(bucket, f"sync-{pair[0]}-{pair[1]}", prepare, (sync,), judge)
+    deaths(bucket, f"sync-{pair[0]}-{pair[1]}", prepare, (sync,), judge, True, folder)
 
 
 def test_drops(bucket):
@@ -158,7 +151,7 @@ def test_drops(bucket):
         assert outside(bucket, uri) == CELLS
         db.close()
 
-    both(bucket, "drop", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_drop('{uri}')",), judge)
+    deaths(bucket, "drop", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_drop('{uri}')",), judge, True)
 
 
 def test_metadata(bucket):
@@ -177,7 +170,7 @@ def test_metadata(bucket):
 
     changes = ("SELECT tessera_set_metadata('{uri}', 'l', 2)", "SELECT tessera_set_metadata('{uri}', 'k', NULL)")
     merges = tuple(f"SELECT tessera_{what}('{{uri}}', 'array_meta')" for what in ("consolidate", "vacuum"))
-    both(bucket, "metadata", lambda db, uri: fill(db, "t", f"'{uri}', "), changes + merges, judge)
+    deaths(bucket, "metadata", lambda db, uri: fill(db, "t", f"'{uri}', "), changes + merges, judge, True)
 
 
 def test_evolutions(bucket):
@@ -199,8 +192,8 @@ def test_evolutions(bucket):
         check(db, uri)
         db.close()
 
-    both(bucket, "evolve", lambda db, uri: fill(db, "t", f"'{uri}', "),
-         ("SELECT tessera_add_attribute('{uri}', 'b INT32')", "SELECT tessera_drop_attribute('{uri}', 'a')"), judge)
+    deaths(bucket, "evolve", lambda db, uri: fill(db, "t", f"'{uri}', "),
+         ("SELECT tessera_add_attribute('{uri}', 'b INT32')", "SELECT tessera_drop_attribute('{uri}', 'a')"), judge, True)
 
 
 def test_groups(bucket):
@@ -227,7 +220,7 @@ def test_groups(bucket):
         assert rows(db, f"SELECT key, value FROM tessera_metadata('{uri}')") == [("k", 1)]
         db.close()
 
-    both(bucket, "group", prepare, steps, judge)
+    deaths(bucket, "group", prepare, steps, judge, True)
 
 
 def test_kinds_of_upkeep(bucket):
@@ -249,7 +242,7 @@ def test_kinds_of_upkeep(bucket):
         db.close()
 
     for what in ("fragments", "commits", "fragment_meta"):
-        both(bucket, "kind-" + what, prepare, tuple(f"SELECT tessera_{verb}('{{uri}}', '{what}')" for verb in ("consolidate", "vacuum")), judge)
+        deaths(bucket, "kind-" + what, prepare, tuple(f"SELECT tessera_{verb}('{{uri}}', '{what}')" for verb in ("consolidate", "vacuum")), judge, True)
 
 
 TESTS = (test_updates, test_copies, test_syncs, test_drops, test_metadata, test_evolutions, test_groups, test_kinds_of_upkeep)

@@ -5,6 +5,7 @@ usage: transactions.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_me
 With --every N it is a sample: of the requests of a process that change something, one in N kills it, and at least one. The seed chooses which; it is
 that of the day, so that in time each of them has its turn. A request that only reads leaves the server as the one before has left it.
 """
+import hashlib
 import json
 import os
 import random
@@ -300,13 +301,13 @@ READS = ("GET", "HEAD", "LIST", "UPLOADS")
 
 
 class Killer(FaultProxy):
-    """Kills a process at its nth request, or its nth that changes something: before the server sees it, or after it has carried it out."""
+    """Kills a process at its nth request, or its nth that changes something: before the server sees it, or after it has carried it out. `moments` tell of
+    each request whether it changes something, whether no other change was under way when it came, and the local files of then."""
 
-    victim, at, after, changes, seen = None, 0, False, False, 0
+    victim, at, after, changes, seen, changing, files = None, 0, False, False, 0, 0, ()
 
     def strike(self, request):
-        method, target, _ = request.line.split(" ", 2)
-        if self.changes and kind_of(method, target.partition("?")[2], request.headers) in READS:
+        if self.changes and not self.is_change(request):
             return False
         with self.lock:
             self.seen += 1
@@ -316,25 +317,48 @@ class Killer(FaultProxy):
             self.victim.process.wait()
         return hit
 
+    def is_change(self, request):
+        method, target, _ = request.line.split(" ", 2)
+        return kind_of(method, target.partition("?")[2], request.headers) not in READS
+
     def ask_server(self, server, request):
+        change = self.is_change(request)
+        with self.lock:
+            self.moments.append((change, not self.changing, digest(self.files) if not self.at else b""))
+            self.changing += change
         if not self.after and self.strike(request):
             raise OSError("killed")
         answer = super().ask_server(server, request)
         if self.after and self.strike(request):
             raise OSError("killed")
+        with self.lock:
+            self.changing -= change
         return answer
 
 
-def die(bucket, name, prepare, statements, judge, place, after=False, changes=False):
-    """Kills a process at one of its requests (with `changes`, of those that change something), or not: 0. Returns what it said, and the kinds of the
-    requests that came."""
-    last, path = f"{name}{place}{'a' if after else ''}", database(bucket, name)
+def digest(files):
+    """A digest of the contents of files, some of which may be missing, and of directories."""
+    found = hashlib.sha256()
+    for file in [os.path.join(at, name) for folder in files for at, _, names in sorted(os.walk(folder)) for name in sorted(names)] + list(files):
+        found.update(file.encode() + b"\0")
+        try:
+            with open(file, "rb") as f:
+                found.update(hashlib.sha256(f.read()).digest())
+        except (FileNotFoundError, IsADirectoryError):
+            found.update(b"none")
+    return found.digest()
+
+
+def die(bucket, name, prepare, statements, judge, place, after=False, changes=False, folder=None):
+    """Kills a process at one of its requests (with `changes`, of those that change something), or not: 0. Returns what it said, the kinds of the
+    requests that came, and their moments if it was not killed. The process changes local files in its database, and in `folder`."""
+    last, path = f"{name}{place}{'a' if after else ''}{'c' if changes else ''}", database(bucket, name)
     uri = ARRAY + last
     db = bucket.connect(path, direct=True)
     prepare(db, uri)
     db.close()
     with Killer(bucket.server.port) as killer:
-        killer.after, killer.changes = after, changes
+        killer.after, killer.changes, killer.files, killer.moments = after, changes, [path, path + "-journal", path + "-wal", *filter(None, [folder])], []
         child = Child(bucket, killer.port, [text.format(uri=uri, name=last) for text in statements], path).ready()
         killer.victim, killer.at = child, place
         child.go()
@@ -345,12 +369,36 @@ def die(bucket, name, prepare, statements, judge, place, after=False, changes=Fa
         judge(uri, path, said)
     except Exception as error:
         raise AssertionError(f"{name}, seed {SEED}, killed {'after' if after else 'before'} request {place} of {kinds}: {error}") from error
-    return said, kinds
+    return said, kinds, killer.moments
 
 
-def deaths(bucket, name, prepare, statements, judge, after=False):
-    """Kills a process at each of its requests, or a sample. `prepare(db, uri)` makes the state, `judge(uri, path, said)` judges what is left."""
-    chance, place = random.Random(f"{SEED} {name}"), 0
+def places_of(moments, after):
+    """Where to kill a process of these moments, so that each state is left once: (place, after, changes) as for die().
+
+    A death leaves what the server has carried out, and the local files. These are the same before a request that only reads as before the next one, and
+    after a request as before the next one, unless the process has written a file between the two. Of changes that are under way together a death
+    leaves any: it comes before each of them."""
+    total, done, found, tried, others = sum(change for change, _, _ in moments), 0, [], set(), []
+    for place, (change, alone, local) in enumerate(moments, 1):
+        done += change
+        if change:
+            found.append((done, False, True))
+            tried.update([(done - 1, local)] * alone)
+        if change and after and (alone or done == total):
+            others.append(((done, True, True), (done, local)))
+        if not change and alone:
+            others.append(((place, False, False), (done, local)))
+    for where, state in sorted(others, key=lambda each: each[0][2], reverse=True): # first those that are counted in changes: reads vary
+        if state not in tried:
+            found.append(where)
+            tried.add(state)
+    return found
+
+
+def deaths(bucket, name, prepare, statements, judge, after=False, folder=None):
+    """Kills a process so that each state is left that a death before one of its requests can leave, with `after` also after one, or a sample.
+    `prepare(db, uri)` makes the state, `judge(uri, path, said)` judges what is left. `folder`: where the process has local files beside its database."""
+    chance = random.Random(f"{SEED} {name}")
     if EVERY > 1:
         kinds = die(bucket, name, prepare, statements, judge, 0)[1]
         changes = sum(kind not in READS for kind in kinds)
@@ -360,13 +408,13 @@ def deaths(bucket, name, prepare, statements, judge, after=False):
         assert struck, f"{name}, seed {SEED}: no death at {places} of {count} requests"
         print(f"    {name}: deaths at {struck} of {count} requests, seed {SEED}")
         return
-    said = ""
     bucket.renew()
-    while not said: # until it comes to its end; a death after a request that only reads leaves what a death before it leaves
-        place += 1
-        said, kinds = die(bucket, name, prepare, statements, judge, place, after, changes=after)
-    assert sum(not after or kind not in READS for kind in kinds) < place
-    print(f"    {name}: {place - 1} deaths {'after a request that changes something' if after else 'before a request'}")
+    moments = die(bucket, name, prepare, statements, judge, 0, folder=folder)[2]
+    places = places_of(moments, after)
+    struck = [place for place in places if not die(bucket, name, prepare, statements, judge, *place)[0]]
+    changes = [place for place in places if place[2]]
+    assert struck and all(place in struck for place in changes), f"{name}: no death at {set(changes) - set(struck)} of {moments}"
+    print(f"    {name}: {len(struck)} deaths at {len(moments)} requests, {sum(change for change, _, _ in moments)} of which change something", flush=True)
 
 
 def test_deaths_of_commits(bucket):
@@ -395,8 +443,7 @@ def test_deaths_of_commits(bucket):
         db.close()
 
     statements = ("BEGIN", "INSERT INTO t VALUES (3, 3)", "UPDATE t SET a = 20 WHERE x = 2", "INSERT INTO log VALUES ('done')", "COMMIT")
-    for after_it in (False, True)[:2 if EVERY == 1 else 1]: # a sample has both
-        deaths(bucket, "commit", prepare, statements, judge, after_it)
+    deaths(bucket, "commit", prepare, statements, judge, True)
 
 
 def test_deaths_of_deletes(bucket):
