@@ -20,6 +20,7 @@ from buckets import NAME, run
 
 CORPUS = os.path.abspath(sys.argv.pop(3))
 QUERIES = 8   # of each array
+RENEWED = 50  # arrays, after which a new server takes the place of the one that their objects have made slow
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
 SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else int(time.time()) // 86400
 
@@ -35,6 +36,8 @@ def test_corpus(bucket):
         for i, (name, directory, description) in enumerate(arrays.find(CORPUS)):
             if (i - SEED) % EVERY:
                 continue
+            if EVERY == 1 and i % RENEWED == RENEWED - 1:
+                bucket.renew()
             files += bucket.upload(directory, key_of(name))
             db = bucket.connect(direct=True)
             db.text_factory = bytes

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from buckets import NAME, load, raises, run, scope
+from buckets import NAME, There, load, raises, run, there
 from fault_proxy import FaultProxy, kind_of
 
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
@@ -250,13 +250,13 @@ def test_last_step(bucket):
 
 # ---- Processes
 
+# It imports little: to begin is most of what some hundred of them do.
 CHILD = r"""
-import json, os, sqlite3, sys
-library, order = sys.argv[1], json.loads(sys.argv[2])
-sys.path.insert(0, order["path"])
-from buckets import load, scope
-db = load(library, order["database"])
-scope(db, order["port"])
+import json, sqlite3, sys
+order = json.loads(sys.argv[1])
+db = sqlite3.connect(order["database"], isolation_level=None, timeout=60)
+db.enable_load_extension(True)
+db.load_extension(order["library"])
 for sql in order["before"]: db.execute(sql).fetchall()
 print("READY", flush=True)
 sys.stdin.readline()
@@ -272,8 +272,10 @@ class Child:
     """A process that runs statements through a port, once it is told to."""
 
     def __init__(self, bucket, port, sql, database=":memory:", before=()):
-        order = {"path": os.path.dirname(os.path.abspath(__file__)), "port": port, "sql": list(sql), "database": database, "before": list(before)}
-        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", CHILD, bucket.library, json.dumps(order)], stdin=subprocess.PIPE,
+        configure = f"SELECT tessera_configure('s3://{NAME}', '{json.dumps(There.options(port))}')"
+        order = {"library": os.path.splitext(bucket.library)[0], "database": database, "before": [there(text) for text in (configure, *before)],
+                 "sql": [there(text) for text in sql]}
+        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", CHILD, json.dumps(order)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 
     def ready(self):
