@@ -112,6 +112,10 @@ class FaultProxy:
 
     def __exit__(self, *_):
         self.open = False
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR) # else its thread would wait on
+        except OSError: # not every system lets a listener be shut down
+            pass
         self.listener.close()
         with self.lock:
             for each in list(self.sockets):
