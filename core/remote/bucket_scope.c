@@ -54,6 +54,14 @@ bool tsr__bucket_is_prefix(const char *prefix) {
   return true;
 }
 
+/* Azure's rules are strict, and it does not say which one a name breaks: lower-case letters and digits, and single
+ * hyphens between them. */
+static bool is_container(const char *name) {
+  const size_t size = strlen(name);
+  return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == size && size <= 63 && !strstr(name, "--") &&
+         name[size - 1] != '-';
+}
+
 static const tsr_dialect *dialect_of(const char *scheme) {
   static const tsr_dialect *const dialects[] = {&tsr__dialect_s3, &tsr__dialect_azure, &tsr__dialect_gcs};
   for (size_t i = 0; scheme && i < sizeof dialects / sizeof *dialects; i++)
@@ -85,7 +93,7 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
   char *slash = strchr(text, '/');
   if (slash) *slash++ = 0;
   if (strlen(text) < 3 || !tsr__bucket_text_has_only(text, "-._", 255) || !is_alphanumeric(text[0]) ||
-      strstr(text, ".."))
+      strstr(text, "..") || (parsed->dialect == &tsr__dialect_azure && !is_container(text)))
     return tsr__fail(error, TSR_ERROR, "'%.*s': '%.*s' is not the name of a %s", tsr__uri_shown(uri), uri,
                      (int)TSR_MIN(tsr__uri_shown(text), 64), text, parsed->dialect->noun);
   if (slash && !tsr__bucket_is_prefix(slash))

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "remote/bucket.h"
@@ -81,6 +82,27 @@ static void test_long_uris_are_refused(void **state) {
     assert_int_equal(strlen(parsed.bucket), cases[i].bucket);
     assert_int_equal(strlen(parsed.prefix),
                      cases[i].size > cases[i].bucket + 5 ? cases[i].size - cases[i].bucket - 6 : 0);
+  }
+}
+
+/* Azure's rules for names of containers are stricter than those of the others for buckets. */
+static void test_names_of_containers(void **state) {
+  static const struct {
+    const char *name;
+    bool good;
+  } cases[] = {{"abc", true},   {"a-b-c", true}, {"0a9", true},   {"Abc", false},  {"ab_c", false},
+               {"a.bc", false}, {"a--b", false}, {"abc-", false}, {"-abc", false}, {"ab", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_bucket_uri uri;
+    char text[80];
+    (void)snprintf(text, sizeof text, "azure://%s/x", cases[i].name);
+    if ((tsr__bucket_uri_parse(text, &arena, &uri, NULL) == TSR_OK) != cases[i].good) fail_msg("%s", text);
+  }
+  for (size_t size = 63; size <= 64; size++) {
+    tsr_bucket_uri uri;
+    char text[80] = "azure://";
+    memset(text + 8, 'a', size);
+    assert_int_equal(tsr__bucket_uri_parse(text, &arena, &uri, NULL), size == 63 ? TSR_OK : TSR_ERROR);
   }
 }
 
@@ -241,11 +263,10 @@ static void test_a_restriction_keeps_the_ways(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_uris_are_taken_apart),
-                                     TEST(test_long_uris_are_refused),
-                                     TEST(test_schemes_are_told_in_one_spelling),
-                                     TEST(test_options_belong_to_a_store),
-                                     TEST(test_scopes_are_forgotten_by_their_names),
-                                     TEST(test_a_restriction_keeps_the_ways)};
+  const struct CMUnitTest tests[] = {
+      TEST(test_uris_are_taken_apart),        TEST(test_long_uris_are_refused),
+      TEST(test_names_of_containers),         TEST(test_schemes_are_told_in_one_spelling),
+      TEST(test_options_belong_to_a_store),   TEST(test_scopes_are_forgotten_by_their_names),
+      TEST(test_a_restriction_keeps_the_ways)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
