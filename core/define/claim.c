@@ -11,10 +11,12 @@
  * looks, and who takes over makes its own claim before it tests the lock, so at least one of two notices the other.
  * Elsewhere the holder makes the next generation every CLAIM_RENEWED milliseconds, and a claim lives for CLAIM_LASTS
  * after it was made, by the store's clock. A holder that was suspended for longer finds a higher claim or an array, and
- * stops without removing anything.
+ * stops without removing anything. But what it was about to make when it was suspended is there then, in the way of the
+ * one that has taken over: that one begins again.
  *
  * Whoever takes over removes everything that the dead sync has made, and copies anew: a file may be there in part. A
- * place with anything that no sync makes is left as it is. */
+ * place with anything that no sync makes is left as it is. A claim is removed last of all, after the copy has become an
+ * array or everything that was copied is gone: without it, nobody could take over what is there. */
 #include "define/define.h"
 
 #include <stdio.h>
@@ -22,6 +24,7 @@
 
 #include "array/array.h"
 #include "base/clock.h"
+#include "crypto/crypto.h"
 #include "format/layout.h"
 #include "log/log.h"
 #include "model/name.h"
@@ -63,7 +66,7 @@ static int given_up(tsr_claim *c, tsr_error *error) {
 
 /* ---- Living and dead --------------------------------------------------------------------------------------------- */
 
-typedef enum claim_life { CLAIM_DEAD, CLAIM_LIVES, CLAIM_MAY_LIVE } claim_life;
+typedef enum claim_life { CLAIM_DEAD, CLAIM_LIVES, CLAIM_MAY_LIVE, CLAIM_UNKNOWN } claim_life;
 
 static int life_of(tsr_claim *c, const tsr_entry *entry, claim_life *life, tsr_error *error) {
   tsr_buffer text = {.memory = c->to->memory};
@@ -77,11 +80,13 @@ static int life_of(tsr_claim *c, const tsr_entry *entry, claim_life *life, tsr_e
   const int rc =
       tsr__store_has_locks(c->to) ? tsr__prepared_is_locked(c->to, entry->name, &locked, &one) : TSR_UNSUPPORTED;
   if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = one, rc;
-  *life = locked || (rc < 0 && can_lock) ? CLAIM_LIVES : CLAIM_DEAD; /* what cannot be tested from here may be locked */
+  *life = locked ? CLAIM_LIVES : rc < 0 && can_lock ? CLAIM_UNKNOWN : CLAIM_DEAD;
   if (*life != CLAIM_DEAD || can_lock) return TSR_OK;
   if (rc >= 0 && !complete) return TSR_OK; /* its holder was about to lock it, and looks again */
   if (!entry->known) TSR_TRY(tsr__store_modified(c->to, entry->name, &modified, error));
-  if (tsr__store_now(c->to) < modified + CLAIM_LASTS) *life = CLAIM_MAY_LIVE;
+  const uint64_t now = tsr__store_now(c->to);
+  if (modified > now && modified - now > CLAIM_LASTS) *life = CLAIM_UNKNOWN;
+  else if (now < modified + CLAIM_LASTS) *life = CLAIM_MAY_LIVE;
   return TSR_OK;
 }
 
@@ -142,13 +147,18 @@ static int make_claim(tsr_claim *c, uint64_t generation, tsr_error *error) {
   return rc;
 }
 
+/* Leaves the claim to the next sync, as if its holder had died. */
+static void leave_claim(tsr_claim *c) {
+  tsr__store_close_file(c->lock);
+  c->generation = 0;
+  c->lock = NULL;
+}
+
 void tsr__claim_end(tsr_claim *c) {
   char path[CLAIM_PATH];
   claim_path(c, c->generation, path);
   if (c->generation) (void)tsr__store_remove(c->to, path, NULL);
-  tsr__store_close_file(c->lock);
-  c->generation = 0;
-  c->lock = NULL;
+  leave_claim(c);
 }
 
 int tsr__claim_keep(tsr_claim *c, bool now, tsr_error *error) {
@@ -216,17 +226,43 @@ static int check_foreign(tsr_claim *c, const char *directory, int depth, tsr_err
   return rc;
 }
 
-/* Removes what a dead sync has made, but for the claim: only what the check has seen. */
+/* Removes schemas that a copy has not published. They go in one step, so that a sync that goes on after all cannot
+ * publish a part of them. */
+static int remove_unpublished(tsr_claim *c, const char *name, tsr_error *error) {
+  uint8_t random[8];
+  char other[sizeof TSR_PREFIX_COPYING + 2 * sizeof random] = TSR_PREFIX_COPYING;
+  tsr_error one;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  tsr_hex_write(random, sizeof random, other + strlen(TSR_PREFIX_COPYING));
+  const int rc = tsr__store_rename(c->to, name, other, &one);
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* its own sync has removed it */
+  if (rc < 0) return *error = one, rc;
+  return tsr__store_remove_tree(c->to, other, error);
+}
+
+/* Removes what a dead sync has made, but for the claim: only what the check has seen. Unpublished schemas go first. If
+ * they have become an array before that, nothing else is removed. */
+static int remove_entries(tsr_claim *c, const tsr_listing *root, tsr_error *error) {
+  tsr_object_kind kind;
+  uint64_t generation;
+  for (uint64_t i = 0; i < root->count; i++)
+    if (!strncmp(root->entries[i].name, TSR_PREFIX_COPYING, strlen(TSR_PREFIX_COPYING)))
+      TSR_TRY(remove_unpublished(c, root->entries[i].name, error));
+  TSR_TRY(tsr__object_kind(c->to, "", &kind, error));
+  if (kind != TSR_OBJECT_NONE) return given_up(c, error);
+  for (uint64_t i = 0; i < root->count; i++) {
+    if (!strcmp(root->entries[i].name, TSR_BUCKET_CLAIM) || parse_claim(c, &root->entries[i], &generation)) continue;
+    TSR_TRY(tsr__store_remove_tree(c->to, root->entries[i].name, error));
+    TSR_TRY(tsr__claim_keep(c, false, error));
+  }
+  return TSR_OK;
+}
+
 static int remove_rest(tsr_claim *c, tsr_error *error) {
   tsr_listing root = {0};
-  uint64_t generation;
   TSR_TRY(tsr__store_list_any(c->to, "", &root, error));
   int rc = check_entries(c, "", &root, 0, error);
-  for (uint64_t i = 0; i < root.count && rc >= 0; i++) {
-    if (!strcmp(root.entries[i].name, TSR_BUCKET_CLAIM) || parse_claim(c, &root.entries[i], &generation)) continue;
-    rc = tsr__store_remove_tree(c->to, root.entries[i].name, error);
-    if (rc >= 0) rc = tsr__claim_keep(c, false, error);
-  }
+  if (rc >= 0) rc = remove_entries(c, &root, error);
   tsr__listing_release(&root);
   return rc;
 }
@@ -259,7 +295,9 @@ static int take_empty(tsr_claim *c, tsr_error *error) {
   TSR_TRY(check_empty(c, error));
   TSR_TRY(check_age(c, error));
   TSR_TRY(make_claim(c, 1, error));
-  return check_empty(c, error);
+  const int rc = check_empty(c, error);
+  if (rc < 0) tsr__claim_end(c);
+  return rc;
 }
 
 static int take_over(tsr_claim *c, tsr_error *error) {
@@ -277,9 +315,16 @@ static int take_over(tsr_claim *c, tsr_error *error) {
     return tsr__fail(error, TSR_BUSY,
                      "another sync is filling it, or was killed less than %u seconds ago: try again in %u seconds",
                      CLAIM_LASTS / 1000, CLAIM_LASTS / 1000);
+  if (life == CLAIM_UNKNOWN)
+    return tsr__fail(error, TSR_BUSY,
+                     "another sync may be filling it: its claim, %s.claim_%llu, has a lock that cannot be tested from "
+                     "here, or a time ahead of the clock; if no sync runs any more, remove the %s",
+                     c->record, (unsigned long long)highest, tsr__store_place(c->to));
   TSR_TRY(check_foreign(c, "", 0, error));
   TSR_TRY(make_claim(c, highest + 1, error));
-  return remove_rest(c, error);
+  const int removed = remove_rest(c, error);
+  if (removed < 0) leave_claim(c);
+  return removed;
 }
 
 int tsr__claim_take(tsr_claim *c, tsr_error *error) {
@@ -297,9 +342,14 @@ int tsr__claim_take(tsr_claim *c, tsr_error *error) {
   TSR_TRY(tsr__object_kind(c->to, "", &kind, error));
   if (kind == TSR_OBJECT_ARRAY) return given_up(c, error); /* since the caller has looked */
   if (kind != TSR_OBJECT_NONE || c->to->is_one_file) return tsr__creation_in_the_way(c->to, error);
-  rc = take_over(c, error);
-  if (rc < 0) tsr__claim_end(c);
-  return rc;
+  return take_over(c, error);
+}
+
+void tsr__claim_abandon(tsr_claim *c) {
+  tsr_error unseen;
+  if (!c->generation) return;
+  if (remove_rest(c, &unseen) < 0) leave_claim(c);
+  else tsr__claim_end(c);
 }
 
 int tsr__claim_forget(tsr_store *store, const char *record, tsr_error *error) {

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "crypto/crypto.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -47,6 +48,7 @@ typedef struct copying {
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
   unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
   bool frame; /* only directories, schemas and enumerations */
+  char hidden[sizeof TSR_PREFIX_COPYING + 1 + 16]; /* begins the provisional names of schemas: no two copies share it */
   const char *record; /* its claim and the file with the names of what is copied are called after it; NULL: none */
   tsr_claim claim;
   bool durable;
@@ -199,7 +201,7 @@ static int target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
     const size_t length = strlen(schema_names[m]);
     if (strncmp(one->path, schema_names[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
-    TSR_TRY(tsr__buffer_printf(path, c->error, TSR_PREFIX_COPYING "%u%s", m, one->path + length));
+    TSR_TRY(tsr__buffer_printf(path, c->error, "%s_%u%s", c->hidden, m, one->path + length));
     return tsr__buffer_append_u8(path, 0, c->error);
   }
   TSR_TRY(tsr__buffer_printf(path, c->error, "%s", one->path));
@@ -263,6 +265,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
   for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     const tree_copy_item *one = tree_copy_item_at(c, i);
     TSR_TRY(target_of(c, one, path));
+    TSR_TRY(tsr__claim_keep(&c->claim, false, c->error));
     if (!one->directory) {
       TSR_TRY(copy_file(c, one, (const char *)path->data));
       continue;
@@ -279,29 +282,49 @@ static int copy_items(copying *c, tsr_buffer *path) {
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
   TSR_TRY(tsr__claim_keep(&c->claim, true, c->error));
   for (; c->published < SCHEMA_NAMES; c->published++) {
-    char hidden[sizeof TSR_PREFIX_COPYING + 10];
+    char hidden[sizeof c->hidden + 12];
     const char *name = schema_names[c->published];
-    snprintf(hidden, sizeof hidden, TSR_PREFIX_COPYING "%u", c->published);
+    snprintf(hidden, sizeof hidden, "%s_%u", c->hidden, c->published);
     if (c->has_schema[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, name, c->error));
   }
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
 }
 
-/* Removes what a failed copy has made, unless the place may be another sync's by now. */
+/* Removes what a failed copy has made. If the place may be another sync's by now, only what nobody else has made. */
 static void remove_copy(copying *c, tsr_buffer *path) {
   tsr_error unseen;
   c->error = NULL;
-  if (tsr__claim_keep(&c->claim, true, &unseen) < 0) return;
-  if (c->record) (void)put_records(c, NULL);
-  for (uint64_t i = c->made; i-- > 0;)
-    if (target_of(c, tree_copy_item_at(c, i), path) >= 0)
-      (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
-  tsr__claim_end(&c->claim);
+  bool held = tsr__claim_keep(&c->claim, true, &unseen) >= 0;
+  if (held && c->record) (void)put_records(c, NULL);
+  for (uint64_t i = c->made; i-- > 0;) {
+    held = held && tsr__claim_keep(&c->claim, false, &unseen) >= 0;
+    if (target_of(c, tree_copy_item_at(c, i), path) < 0) continue;
+    const char *target = (const char *)path->data;
+    if (held || !strncmp(target, c->hidden, strlen(c->hidden))) (void)tsr__store_remove(c->to, target, NULL);
+  }
+  if (!held) return;
+  tsr__claim_abandon(&c->claim);
   (void)tsr__store_remove(c->to, "", NULL);
+}
+
+/* Undoes a copy that has failed with `rc`, and says what to do about it: TSR_ABORT if another sync was the cause. */
+static int give_up(copying *c, int rc, tsr_buffer *path) {
+  tsr_error *error = c->error;
+  remove_copy(c, path);
+  if (c->claim.lost) return tsr__claim_keep(&c->claim, false, error);
+  if (rc == TSR_EXISTS && c->record)
+    return tsr__fail(error, TSR_ABORT, "%s: a sync of this array that had been suspended went on there: try again",
+                     c->to->name);
+  return rc;
 }
 
 /* Makes the root, or takes over what a sync that has died has left there. */
 static int take_place(copying *c) {
+  uint8_t random[8];
+  char text[2 * sizeof random + 1];
+  TSR_TRY(tsr__random(random, sizeof random, c->error));
+  tsr_hex_write(random, sizeof random, text);
+  snprintf(c->hidden, sizeof c->hidden, TSR_PREFIX_COPYING "_%s", text);
   c->claim = (tsr_claim){.from = c->from, .to = c->to, .record = c->record};
   int rc = c->record ? tsr__claim_take(&c->claim, c->error) : tsr__store_make_directory(c->to, "", c->error);
   if (rc == TSR_EXISTS && !c->record) rc = tsr__creation_in_the_way(c->to, c->error);
@@ -320,8 +343,8 @@ static int copy_all(copying *c) {
   TSR_TRY(tree_copy_measure(c));
   TSR_TRY(TSR_ALLOC_RAW(&c->memory, TSR_COPY_BLOCK, &c->block, c->error));
   TSR_TRY(take_place(c));
-  const int rc = copy_items(c, &path);
-  if (rc < 0) remove_copy(c, &path);
+  int rc = copy_items(c, &path);
+  if (rc < 0) rc = give_up(c, rc, &path);
   else tsr__claim_end(&c->claim);
   tsr__buffer_release(&path);
   return rc;

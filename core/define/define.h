@@ -40,8 +40,12 @@ int tsr__claim_take(tsr_claim *claim, tsr_error *error);
 /* Call it at least every few seconds, and with `now` before an array appears: TSR_ABORT if the claim was lost. */
 int tsr__claim_keep(tsr_claim *claim, bool now, tsr_error *error);
 
-/* Gives the claim up. */
+/* Gives the claim up: there is an array. */
 void tsr__claim_end(tsr_claim *claim);
+
+/* Gives the claim up after its holder has removed what it had made: also removes what a sync that counted as dead has
+ * made since. If that fails, the claim stays, so that the next sync takes the place over. */
+void tsr__claim_abandon(tsr_claim *claim);
 
 /* Removes the claims of a sync that died after its copy had become an array. */
 int tsr__claim_forget(tsr_store *store, const char *record, tsr_error *error);

@@ -1,11 +1,14 @@
 /* crossing.c: two processes sync the same array for the first time to the same place, on the disk in memory (disk.h).
  * The first one pauses at a call of the disk, and the second one begins; it pauses, too, the first one goes on to its
  * end, and the second one follows. Whoever says that it has succeeded leaves a copy with the files of the array, byte
- * for byte, which the other one does not harm, and at least one succeeds.
+ * for byte, which the other one does not harm. At least one succeeds; if both were suspended
+ * for longer than a claim lasts, both may fail, and a sync a minute later succeeds.
  *
  * Or a stranger puts a file there while a sync removes what a dead one has left: this file stays.
  *
- * Each process is a thread; only one of them runs at a time. */
+ * Each process is a thread; only one of them runs at a time.
+ *
+ * usage: fault_crossing [STEP STRIDE]   how many calls lie between those at which the first and the second one pause */
 #include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
@@ -17,9 +20,12 @@
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
-#define NEVER  1000000000L
-#define STEP   8 /* between the calls at which the first one pauses, ... */
-#define STRIDE 36 /* ... and the second one */
+#define NEVER       1000000000L
+#define MILLISECOND INT64_C(1000000)
+#define MINUTE      (61000 * MILLISECOND) /* in which a claim without a lock dies */
+#define CLAIMED     -1L /* the first call with the claim there, not yet locked */
+
+static long step = 8, stride = 36; /* between the calls at which the first one pauses, and the second one */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t handed_over = PTHREAD_COND_INITIALIZER;
@@ -27,10 +33,14 @@ static _Thread_local int self; /* 0: this thread looks from outside; 1 and 2: pr
 static int running; /* who runs */
 static bool ended[3];
 static long calls[3], pauses[3]; /* by process: its calls of the disk, and the one before which it pauses */
+static long quiet[3], again; /* calls from the first pause to one more, and to each one more; 0: there is none */
+static long claimed; /* the call of the second one that follows its first claim */
 static bool cut; /* instead of pausing, the process dies: all calls fail from there on */
 static const char *foreign; /* a file that appears where a process would pause, or NULL */
 static bool foreign_made;
-static int64_t now, suspended; /* nanoseconds; how many pass while a process pauses */
+static int64_t now, suspended, pace; /* nanoseconds; how many pass while a process pauses first, and at each call */
+static int64_t behind[3]; /* by process: by how much its clock for waits lags */
+static bool stands; /* this clock stands still while a process pauses */
 static const char *what; /* for messages */
 static disk *array_only;
 
@@ -65,11 +75,17 @@ static void put_foreign(void) {
 static int turn(disk_act act, bool late) {
   (void)act;
   if (late || self == 0) return 0;
-  if (++calls[self] < pauses[self]) return 0;
+  now += pace;
+  calls[self]++;
+  if (pauses[self] == CLAIMED && disk_has(disk_now, ".claim_1")) pauses[self] = calls[self];
+  if (self == 2 && !claimed && disk_has(disk_now, ".claim_2")) claimed = calls[self];
+  const long past = calls[self] - pauses[self];
+  if (past < 0 || pauses[self] == CLAIMED) return 0;
   if (cut) return EIO;
-  if (calls[self] > pauses[self]) return 0;
+  if (past > 0 && past != quiet[self] && !(again && past % again == 0)) return 0;
   if (foreign) return put_foreign(), 0;
-  now += suspended;
+  if (past == 0) now += suspended;
+  if (past == 0 && stands) behind[self] += suspended;
   if (!ended[3 - self]) hand_over(3 - self);
   return 0;
 }
@@ -80,8 +96,8 @@ static void pass(int64_t nanoseconds) {
   if (self && !ended[3 - self]) hand_over(3 - self);
 }
 static int64_t read_clock(bool steady) {
-  (void)steady;
-  return now += 200;
+  now += 200;
+  return steady ? now - behind[self] : now;
 }
 static uint64_t written(void) { return (uint64_t)(now / 1000000); }
 
@@ -95,10 +111,13 @@ static void run(const char *sql) {
   sqlite3_close(db);
 }
 
+static char message[1000]; /* of the last sync that failed */
+
 static int try_sync(void) {
   sqlite3 *db;
   if (sqlite3_open(":memory:", &db) != SQLITE_OK) exit(2);
   const int code = sqlite3_exec(db, "SELECT tessera_sync('/disk/t', '/disk/c')", NULL, NULL, NULL);
+  if (code != SQLITE_OK) snprintf(message, sizeof message, "%s", sqlite3_errmsg(db));
   sqlite3_close(db);
   return code;
 }
@@ -136,6 +155,25 @@ static void expect_copy(void) {
   expect_files("/disk/c", "/disk/t");
 }
 
+/* Expects nothing beside the copy but the record of the sync: no claim, no schema with a provisional name. */
+static void expect_nothing_else(void) {
+  bool is_directory;
+  const char *name;
+  const int there = disk_find(disk_now, "/disk/c", &is_directory);
+  for (unsigned i = 0; disk_entry(disk_now, there, i, &name, &is_directory); i++)
+    if (*name == '.' && (strncmp(name, ".synced_", 8) != 0 || strchr(name + 1, '.'))) fail(name);
+}
+
+/* A process on its own that neither pauses nor dies. */
+static int sync_alone(void) {
+  ended[1] = ended[2] = true;
+  pauses[1] = NEVER;
+  self = 1;
+  const int code = try_sync();
+  self = 0;
+  return code;
+}
+
 /* ---- Schedules --------------------------------------------------------------------------------------------------- */
 
 static void begin(void) {
@@ -143,8 +181,9 @@ static void begin(void) {
   disk_now = disk_copy(array_only);
   disk_random_seed(2);
   now = INT64_C(1700000000000000000);
-  calls[1] = calls[2] = 0;
+  calls[1] = calls[2] = claimed = 0;
   ended[1] = ended[2] = false;
+  behind[1] = behind[2] = 0;
 }
 
 static int codes[3];
@@ -177,37 +216,93 @@ static void cross(long first, long second) {
     if (pthread_create(&threads[i], NULL, live, (void *)(uintptr_t)&numbers[i]) != 0) exit(2);
   hand_over(1);
   for (int i = 1; i < 3; i++) pthread_join(threads[i], NULL);
-  if (codes[1] != SQLITE_OK && codes[2] != SQLITE_OK) fail("neither has succeeded");
+  if (codes[1] != SQLITE_OK && codes[2] != SQLITE_OK) {
+    if (second == NEVER || !(suspended || pace)) fail("neither has succeeded");
+    now += MINUTE;
+    if (sync_alone() != SQLITE_OK) fail(message);
+  }
   expect_copy();
-  if (disk_has(disk_now, ".claim_1") || disk_has(disk_now, ".claim_2") || disk_has(disk_now, ".claim_3"))
-    fail("a claim is left");
+  expect_nothing_else();
 }
 
-/* Both pause, at calls that are spread over all. If pauses are longer than a claim lasts, only the first one does. */
-static void cross_everywhere(const char *name, bool locks, int64_t milliseconds) {
+/* Both pause, at calls that are spread over all. */
+static void cross_everywhere(const char *name, bool locks, int64_t nanoseconds) {
   what = name;
   machines.locks = locks;
-  suspended = milliseconds * 1000000;
+  suspended = nanoseconds;
   cross(NEVER, NEVER);
   const long most = calls[1];
   if (most < 40) fail("only so few calls");
-  for (long first = 1; first <= most; first += STEP)
-    for (long second = suspended ? most + 1 : 1 + first * 7 % STRIDE; second <= most + STRIDE; second += STRIDE)
+  for (long first = 1; first <= most; first += step, stands = !stands)
+    for (long second = 1 + first * 7 % stride; second <= most + stride; second += stride)
       cross(first, second > most ? NEVER : second);
 }
 
-/* A sync dies at each call; another one takes its place over, and meanwhile a file of a stranger appears. */
-static void strangers_everywhere(bool locks) {
-  what = "a stranger's file";
+/* The first one pauses as soon as its claim is there, the second one while it takes the place. */
+static void cross_at_claims(void) {
+  what = "claims that are not locked yet";
+  machines.locks = true;
+  for (long second = 1; second <= 3 * stride; second++) cross(CLAIMED, second);
+}
+
+/* The disk is slow, so that claims are renewed. Who lives is left alone. Who was suspended, while another one was about
+ * to take over, and then renews its claim twice, keeps it. */
+static void cross_slowly(void) {
+  what = "a slow disk";
+  machines.locks = false;
+  pace = MILLISECOND * 400;
+  again = 20;
+  for (long second = 1; second <= 3 * stride; second += step) {
+    cross(CLAIMED, second);
+    if (codes[1] != SQLITE_OK) fail("it lives, and was taken over");
+  }
+  what = "a slow disk, and one is suspended";
+  again = 0;
+  stands = false;
+  suspended = MINUTE;
+  cross(CLAIMED, NEVER);
+  const long most = calls[2], second = claimed - 1; /* the first one is dead, and its claim not taken over yet */
+  quiet[1] = 90; /* calls in which it renews its claim twice */
+  for (quiet[2] = 4; quiet[2] <= most; quiet[2] += 4) cross(CLAIMED, second);
+  suspended = pace = quiet[1] = quiet[2] = 0;
+}
+
+/* A sync dies after it has copied a part. */
+static void leave_part(bool locks) {
   machines.locks = locks;
   begin();
   ended[2] = true; /* there is one at a time */
-  pauses[1] = 80; /* a part is copied */
+  pauses[1] = 80;
   self = 1;
   cut = true;
   (void)try_sync();
   cut = false;
-  now += INT64_C(61000000000);
+  self = 0;
+}
+
+/* A claim that nobody can judge, because it may be locked or because it is of next year: the error says so. */
+static void expect_unknown(void) {
+  if (sync_alone() != SQLITE_BUSY || !strstr(message, ".claim_1, ") || !strstr(message, "remove the directory"))
+    fail(message);
+}
+
+static void unknown_claims(void) {
+  what = "a claim with a lock, where locks cannot be tested";
+  leave_part(true);
+  machines.locks = false;
+  now += MINUTE;
+  expect_unknown();
+  what = "a claim of next year";
+  leave_part(false);
+  now -= INT64_C(31536000000000000);
+  expect_unknown();
+}
+
+/* A sync dies; another one takes its place over, and meanwhile a file of a stranger appears. */
+static void strangers_everywhere(bool locks) {
+  what = "a stranger's file";
+  leave_part(locks);
+  now += MINUTE;
   disk *rest = disk_copy(disk_now);
   for (long at = 0, most = 0; at <= most; at += 2) {
     disk_free(disk_now);
@@ -227,7 +322,9 @@ static void strangers_everywhere(bool locks) {
   disk_free(rest);
 }
 
-int main(void) {
+int main(int count, char **words) {
+  if (count == 3) step = atol(words[1]), stride = atol(words[2]);
+  if (step < 1 || stride < 1) return 2;
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
   if (disk_vfs_register() != SQLITE_OK) return 2;
   sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
@@ -243,7 +340,11 @@ int main(void) {
     cross_everywhere("two at once", locks, 0);
     strangers_everywhere(locks);
   }
-  cross_everywhere("two that are suspended for a minute", false, 61000);
+  cross_everywhere("two that are suspended for a minute", false, MINUTE);
+  suspended = 0;
+  cross_at_claims();
+  cross_slowly();
+  unknown_claims();
   disk_free(array_only);
   disk_free(disk_now);
   sqlite3_reset_auto_extension();

@@ -105,6 +105,8 @@ static int sync_file(tsr_file *file, tsr_error *error) {
 }
 
 static int lock_file(tsr_file *file, tsr_error *error) {
+  const int looked = disk_look(); /* others may act before it, and it may fail */
+  if (looked < 0) return fail_system(-looked, "locking", error);
   disk_lock *lock = disk_lock_of(disk_now, ((disk_file *)file)->node);
   if (lock->array && lock->array != file) return tsr__fail(error, TSR_BUSY, "another process has locked it");
   lock->array = file;
