@@ -107,6 +107,7 @@ static int check_opened(tsr_environment *environment, const char *path, const ts
       if (schema->labels[i].relative) rc = check_one_label(array, schema, i, options, &call, error);
     }
   if (rc >= 0 && schema) rc = tsr__check_constraints(array, schema, options, report, argument, error);
+  if (rc >= 0 && schema) rc = tsr__check_durations(array, schema, options, report, argument, error);
   tsr_array_close(array);
   return rc;
 }

@@ -136,6 +136,12 @@ int tsr__check_compare_fragments(const void *a, const void *b);
 int tsr__check_constraints(tsr_array *array, const tsr_schema *schema, const tsr_check_options *options,
                            tsr_check_report report, void *argument, tsr_error *error);
 
+/* ---- durations.c: notes TIME columns that may be durations whose mark is lost ------------------------------------ */
+
+/* Reads minima and maxima, unless the check is a quick one. `array` is open, `schema` its newest. */
+int tsr__check_durations(tsr_array *array, const tsr_schema *schema, const tsr_check_options *options,
+                         tsr_check_report report, void *argument, tsr_error *error);
+
 /* ---- fragment.c: checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain --- */
 
 /* The structure below also carries the findings of cells.c and statistics.c. */

@@ -128,7 +128,14 @@ static int read_listed(tsr_array *array, tsr_metadata **all, tsr_error *error) {
   const int rc = tsr__metadata_open(array->environment, array->store, tsr__array_key(array), taken ? &listed : NULL,
                                     TSR_TIME_BEGIN, TSR_TIME_NOW, all, error);
   if (taken) tsr__listing_release(&listed);
-  return rc < 0 ? tsr__damage(tsr__wrap(error, "metadata of array %s", array->path), error) : rc;
+  if (rc >= 0) return rc;
+  const int damage = tsr__damage(rc, error);
+  if (damage != TSR_CORRUPT) return tsr__wrap(error, "metadata of array %s", array->path);
+  const tsr_error one = *error;
+  return tsr__fail(error, TSR_CORRUPT,
+                   "damaged metadata do not say which CHECK constraints hold (%.300s), so writes are refused: restore "
+                   "that file, or remove it, whose metadata are then lost",
+                   one.message);
 }
 
 /* Reads the metadata. While the directory is as it was when it had no constraint, nothing is read, and *all is NULL. */

@@ -328,6 +328,63 @@ def test_gaps():
     failure(db, "UPDATE t SET v = NULL WHERE x = 1", (), "v is NULL at x=1")
 
 
+def metadata_files(path):
+    """Returns the files of an array's metadata, oldest first."""
+    return sorted(os.path.join(path, "__meta", name) for name in os.listdir(os.path.join(path, "__meta")))
+
+
+def findings(db, path):
+    return db.query("SELECT severity, file, message FROM tessera_check(?)", (path,))
+
+
+def test_damaged_metadata():
+    """They may have held a CHECK: INSERT is refused and says which file, and what to do. The cells can be read, and the check names the file."""
+    path = os.path.join(host.FOLDER, "damaged_checks")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', id INT64 DIMENSION, v INT64 CHECK(v > 0))")
+    db.query("INSERT INTO t VALUES(1, 1)")
+    [file] = metadata_files(path)
+    with open(file, "rb") as f:
+        sound = f.read()
+    with open(file, "wb") as f:
+        f.write(sound[:20] + b"x" + sound[21:])
+    os.utime(file, (1e9, 1e9))   # else its writer may still be at work
+    db = Database()
+    db.table("t", path)
+    same(db.query("SELECT * FROM t"), [(1, 1)])
+    error = db.error("INSERT INTO t VALUES(2, -1)")
+    check_contains(error.text, f"CHECK constraints hold (__meta/{os.path.basename(file)}: ")
+    check_contains(error.text, "restore that file, or remove it, whose metadata are then lost")
+    same([(severity, os.path.basename(name)) for severity, name, _ in findings(db, path)], [("error", os.path.basename(file))])
+    with open(file, "wb") as f:
+        f.write(sound)
+    os.utime(file, (1e9, 1e9))
+    check_contains(db.error("INSERT INTO t VALUES(2, -1)").text, "CHECK constraint failed")
+    os.remove(file)
+    db = Database()
+    db.table("t", path)
+    db.query("INSERT INTO t VALUES(2, -1)")
+
+
+def test_lost_marks_of_durations():
+    """Without the metadata that say so, a column of durations has times of day. The check notes it if there are values that are none."""
+    path = os.path.join(host.FOLDER, "lost_marks")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', id INT64 DIMENSION, took TIME_MIN DURATION, brief TIME_MIN DURATION, at TIME_MIN)")
+    db.query("INSERT INTO t VALUES(1, 1500, 5, '23:59'), (2, 7, 1439, NULL)")
+    same(findings(db, path), [])
+    for file in metadata_files(path):
+        os.remove(file)
+    db = Database()
+    db.table("t", path)
+    same(db.query("SELECT * FROM t"), [(1, 1500, "00:05", "23:59"), (2, "00:07", "23:59", None)])
+    [(severity, file, message)] = findings(db, path)
+    same((severity, file), ("note", "__meta"))
+    check_contains(message, "field 'took' has values past a day, and no metadatum \"__tessera_duration.took\"")
+    db.query("SELECT tessera_set_metadata(?, '__tessera_duration.took', 1)", (path,))
+    same(findings(db, path), [])
+
+
 REFUSED = ["", "v >", "(v", "v)", "v -- comment", "v /* comment */ > 1", "v = 'x", "v = x'00'", "random() > 1", "v > (SELECT 1)", "sum(v) > 1", "v || 's' = 'a'", "t.v > 1", "v > 1; DROP",
            "v LIKE v", "v > ?", "v > 0x10000000000000000", "v COLLATE NOCASE = 'a'", "nothing = 1", "v > 12abc", "s > 1.5", "s", "CASE v WHEN 1 THEN 's' ELSE 2 END", "v MATCH 'a'",
            "load_extension('x')", "v IN (SELECT 1)", "EXISTS(SELECT 1)", "(" * 200 + "v" + ")" * 200, "NOT " * 5 + "-" * 2 + "v", "v > 1" + " + 1" * 2000, "\xff", "v\0 > 1"]
