@@ -125,7 +125,6 @@ static int settle(tsr_claim *c, tsr_error *error) {
     bool locked = false;
     if (!parse_claim(c, &root.entries[i], &generation) || generation == c->generation) continue;
     if (c->lock) rc = tsr__prepared_is_locked(c->to, root.entries[i].name, &locked, error);
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
     if (rc >= 0 && locked) rc = given_up(c, error);
     if (rc >= 0) (void)tsr__store_remove(c->to, root.entries[i].name, NULL);
   }

@@ -35,6 +35,8 @@ static bool ended[3];
 static long calls[3], pauses[3]; /* by process: its calls of the disk, and the one before which it pauses */
 static long quiet[3], again; /* calls from the first pause to one more, and to each one more; 0: there is none */
 static long claimed; /* the call of the second one that follows its first claim */
+static long made[3]; /* by process: files and directories */
+static bool once; /* instead of pausing, the process has a call that fails */
 static bool cut; /* instead of pausing, the process dies: all calls fail from there on */
 static const char *foreign; /* a file that appears where a process would pause, or NULL */
 static bool foreign_made;
@@ -72,16 +74,28 @@ static void put_foreign(void) {
   self = process;
 }
 
+/* Returns how many claims there are. */
+static int count_claims(void) {
+  char suffix[20];
+  int count = 0;
+  for (int i = 1; i < 10; i++) {
+    snprintf(suffix, sizeof suffix, ".claim_%d", i);
+    count += disk_has(disk_now, suffix);
+  }
+  return count;
+}
+
 static int turn(disk_act act, bool late) {
-  (void)act;
+  made[self] += late && act == DISK_MAKE;
   if (late || self == 0) return 0;
+  if (pace && count_claims() > 3) fail("claims pile up");
   now += pace;
   calls[self]++;
   if (pauses[self] == CLAIMED && disk_has(disk_now, ".claim_1")) pauses[self] = calls[self];
   if (self == 2 && !claimed && disk_has(disk_now, ".claim_2")) claimed = calls[self];
   const long past = calls[self] - pauses[self];
   if (past < 0 || pauses[self] == CLAIMED) return 0;
-  if (cut) return EIO;
+  if (cut || (once && past == 0)) return EIO;
   if (past > 0 && past != quiet[self] && !(again && past % again == 0)) return 0;
   if (foreign) return put_foreign(), 0;
   if (past == 0) now += suspended;
@@ -181,7 +195,7 @@ static void begin(void) {
   disk_now = disk_copy(array_only);
   disk_random_seed(2);
   now = INT64_C(1700000000000000000);
-  calls[1] = calls[2] = claimed = 0;
+  calls[1] = calls[2] = made[1] = made[2] = claimed = 0;
   ended[1] = ended[2] = false;
   behind[1] = behind[2] = 0;
 }
@@ -242,7 +256,14 @@ static void cross_everywhere(const char *name, bool locks, int64_t nanoseconds) 
 static void cross_at_claims(void) {
   what = "claims that are not locked yet";
   machines.locks = true;
-  for (long second = 1; second <= 3 * stride; second++) cross(CLAIMED, second);
+  cross(NEVER, NEVER);
+  const long alone = made[1] + made[2];
+  again = 20;
+  for (long second = 1; second <= 3 * stride; second++) {
+    cross(CLAIMED, second);
+    if (made[1] + made[2] > alone * 5 / 4) fail("both copy");
+  }
+  again = 0;
 }
 
 /* The disk is slow, so that claims are renewed. Who lives is left alone. Who was suspended, while another one was about
@@ -254,7 +275,7 @@ static void cross_slowly(void) {
   again = 20;
   for (long second = 1; second <= 3 * stride; second += step) {
     cross(CLAIMED, second);
-    if (codes[1] != SQLITE_OK) fail("it lives, and was taken over");
+    if (codes[1] != SQLITE_OK || made[2] * 4 > made[1]) fail("it lives, and was taken over");
   }
   what = "a slow disk, and one is suspended";
   again = 0;
@@ -263,7 +284,10 @@ static void cross_slowly(void) {
   cross(CLAIMED, NEVER);
   const long most = calls[2], second = claimed - 1; /* the first one is dead, and its claim not taken over yet */
   quiet[1] = 90; /* calls in which it renews its claim twice */
-  for (quiet[2] = 4; quiet[2] <= most; quiet[2] += 4) cross(CLAIMED, second);
+  for (quiet[2] = 4; quiet[2] <= most; quiet[2] += 4) {
+    cross(CLAIMED, second);
+    if (made[2] * 4 > made[1]) fail("it lives, and another one copies");
+  }
   suspended = pace = quiet[1] = quiet[2] = 0;
 }
 
@@ -322,9 +346,39 @@ static void strangers_everywhere(bool locks) {
   disk_free(rest);
 }
 
+/* A call fails once, of a sync to a new place and of one that takes a place over. A later one succeeds. */
+static void fail_everywhere(bool locks) {
+  what = "a call that fails";
+  for (int taken = 0; taken < 2; taken++) {
+    if (taken) leave_part(locks);
+    else begin();
+    machines.locks = locks;
+    now += MINUTE;
+    disk *before = disk_copy(disk_now);
+    for (long at = 0, most = 0; at <= most; at += step / 2) {
+      disk_free(disk_now);
+      disk_now = disk_copy(before);
+      ended[2] = true;
+      pauses[1] = at ? at : NEVER; /* at first, none fails */
+      calls[1] = 0;
+      self = 1;
+      once = true;
+      (void)try_sync();
+      once = false;
+      self = 0;
+      if (!at) most = calls[1];
+      now += MINUTE;
+      if (sync_alone() != SQLITE_OK) fail(message);
+      expect_copy();
+      expect_nothing_else();
+    }
+    disk_free(before);
+  }
+}
+
 int main(int count, char **words) {
   if (count == 3) step = atol(words[1]), stride = atol(words[2]);
-  if (step < 1 || stride < 1) return 2;
+  if (step < 2 || stride < 1) return 2;
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
   if (disk_vfs_register() != SQLITE_OK) return 2;
   sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
@@ -339,6 +393,7 @@ int main(int count, char **words) {
   for (int locks = 0; locks < 2; locks++) {
     cross_everywhere("two at once", locks, 0);
     strangers_everywhere(locks);
+    fail_everywhere(locks);
   }
   cross_everywhere("two that are suspended for a minute", false, MINUTE);
   suspended = 0;
