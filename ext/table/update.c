@@ -608,17 +608,28 @@ static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t
   return change_values(u, values, *index, error);
 }
 
+/* Sets which fields of u->row the statement sets, or writes though the old row has none: these get the DEFAULT. */
+static int find_changed(const tsx_changes *u, sqlite3_value **values, uint32_t fields, bool *changed,
+                        tsr_error *error) {
+  const tsr_column *cells;
+  for (uint32_t f = 0; f < fields; f++) {
+    const int c = tsx_row_column(u->row, f);
+    changed[f] = c >= 0 && !sqlite3_value_nochange(values[c]);
+    if (changed[f]) continue;
+    TSX_TRY(tsr_reader_column(u->statement.reader, f, &cells, error));
+    changed[f] = cells->unwritten;
+  }
+  return TSR_OK;
+}
+
 /* Tests u->row against the CHECK constraints of columns that the statement sets. */
 static int check_row(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
   bool *changed = sqlite3_malloc64(fields * sizeof *changed);
   if (!changed) return tsx_out_of_memory(error);
-  for (uint32_t f = 0; f < fields; f++) {
-    const int c = tsx_row_column(u->row, f);
-    changed[f] = c >= 0 && !sqlite3_value_nochange(values[c]);
-  }
-  const int code = tsr_writer_test(u->statement.transaction->writer, tsx_row_columns(u->row), changed, error);
+  int code = find_changed(u, values, fields, changed, error);
+  if (code >= 0) code = tsr_writer_test(u->statement.transaction->writer, tsx_row_columns(u->row), changed, error);
   sqlite3_free(changed);
   return code;
 }

@@ -247,6 +247,22 @@ def test_columns_of_an_update():
     assert any(s == "warning" and "1 cells break the CHECK 'positive', v > 0, one where v is -1 at id=1" in m for s, m in found), found
 
 
+def test_unwritten_columns_of_an_update():
+    """An UPDATE gives the cells of an attribute that was added later its DEFAULT, and those of a dense array that were never written: a CHECK holds for these, too."""
+    for kind in ("sparse", "dense"):
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera(kind={kind}, id INT64 DIMENSION(0, 9, 10), v INT64)")
+        db.query("INSERT INTO t VALUES(1, 1), (4, 4)")
+        db.query("SELECT tessera_add_attribute('db:t', 'w INT64 DEFAULT -1 CHECK(w > 0)')")
+        failure(db, "UPDATE t SET v = 2 WHERE id = 1", (), "w is -1 at id=1")
+        same(sorted(db.query("SELECT id, v FROM t WHERE v IS NOT NULL")), [(1, 1), (4, 4)])
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, id INT64 DIMENSION(0, 9, 10), v INT64, w INT64 CHECK(w IS NOT NULL))")
+    db.query("INSERT INTO t VALUES(1, 1, 1), (4, 4, 4)")
+    failure(db, "UPDATE t SET v = 2 WHERE id = 2", (), "w is NULL at id=2")
+    db.query("UPDATE t SET v = 2, w = 2 WHERE id = 2")
+
+
 def test_long_names():
     """A name as long as a message leaves room for the value and the place of the cell that breaks a CHECK."""
     db = Database()
