@@ -145,7 +145,7 @@ TSR_API int tsr_environment_confine(tsr_environment *environment, const char *di
   X(store_round_trips) X(store_bytes_sent) \
   X(cells_computed) X(cells_around) X(cells_paired) X(coordinates_evaluated) X(groups_made) X(parts_by_columns) \
   X(parts_by_rows) X(auto_merges) X(auto_merge_ms) \
-  X(keys_compared) X(changes_found)
+  X(keys_compared) X(changes_found) X(commits_late)
 /* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;

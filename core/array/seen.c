@@ -467,6 +467,22 @@ static int check_purges(const seen_search *s, const tsr_buffer *losses) {
   return TSR_OK;
 }
 
+/* Counts the new commits that are not after the newest one of the token: a reader that remembers a time would miss them.
+ * Neither merges count nor prepared commits, which no token has. */
+static void count_late(const seen_search *s) {
+  const tsr_commit_listing *l = s->array->log.listing;
+  uint64_t late = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    const tsr_commit_list *list = pass ? &l->deletes : &l->fragments;
+    const uint8_t *fresh = pass ? s->fresh->deletes : s->fresh->fragments;
+    for (uint64_t i = 0; i < list->count; i++) {
+      const tsr_name *name = &list->items[i].parsed;
+      late += fresh[i] && !list->items[i].prepared && name->start == name->end && name->end <= s->token->time;
+    }
+  }
+  tsr__count(s->array->environment, TSR_COUNT_commits_late, late);
+}
+
 static int find_unseen(seen_search *s, bool gone) {
   tsr_buffer listed = {.memory = &s->array->memory}, losses = {.memory = &s->array->memory};
   TSR_TRY(check_array(s->array, s->token, s->error));
@@ -625,6 +641,8 @@ int tsr__fresh_find(tsr_array *array, const tsr_changed *changed, bool dense, bo
   seen_search s = {.array = array, .token = changed->seen, .dense = dense, .fresh = fresh, .error = error};
   TSR_TRY(TSR_ARENA_ARRAY(arena, array->log.listing->fragments.count, &fresh->fragments, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, array->log.listing->deletes.count, &fresh->deletes, error));
-  if (changed->seen) return find_unseen(&s, gone);
-  return find_since(&s, changed->since);
+  if (!changed->seen) return find_since(&s, changed->since);
+  TSR_TRY(find_unseen(&s, gone));
+  if (changed->kind != TSR_CHANGED_DROPPED) count_late(&s); /* a feed asks for both kinds */
+  return TSR_OK;
 }

@@ -183,6 +183,38 @@ def test_late_commit_between():
         same(db.query("SELECT * FROM c((SELECT tessera_token('db:t')))"), [], "nothing is new to a new token")
 
 
+def test_late_commits_are_counted():
+    """tessera_stats counts the commits that became visible late, inserts and deletes, and neither others nor merges."""
+    for kind in ("sparse", "dense"):
+        db = open_array(kind)
+
+        def late(token):
+            db.query("SELECT tessera_reset_stats()")
+            db.query("SELECT * FROM c(?)", (token,))
+            return db.query("SELECT value FROM tessera_stats WHERE name = 'commits_late'")[0][0]
+
+        def write(sql):
+            time.sleep(0.003)
+            before = commits(db.path)
+            db.query(sql)
+            return list(commits(db.path) - before)
+        write("INSERT INTO t VALUES(1, 1, 1)")
+        held = [host.uncommit(db.path, write("INSERT OR REPLACE INTO t VALUES(1, 1, 2)")),
+                host.uncommit(db.path, write("DELETE FROM t WHERE v < 5" if kind == "sparse" else "INSERT INTO t VALUES(5, 5, 5)"))]
+        write("INSERT INTO t VALUES(2, 2, 2)")
+        old = db.query("SELECT tessera_token('db:t')")[0][0]
+        same(late(old), 0, f"{kind}: nothing is new")
+        write("INSERT INTO t VALUES(3, 3, 3)")
+        same(late(old), 0, f"{kind}: a commit that is not late")
+        for number, restore in enumerate(held):
+            restore()
+            same(late(old), number + 1, f"{kind}: late commits")
+        token = db.query("SELECT tessera_token('db:t')")[0][0]
+        same(late(token), 0, f"{kind}: they are late once")
+        db.query("SELECT tessera_consolidate('db:t')")
+        same((late(token), late(old)), (0, 2), f"{kind}: a merge")
+
+
 def test_merges_are_no_news():
     """A merge alone brings nothing, before the vacuum and after it if the consumer has polled in between."""
     for kind in ("sparse", "dense", "duplicates"):
