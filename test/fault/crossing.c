@@ -32,9 +32,11 @@ static pthread_cond_t handed_over = PTHREAD_COND_INITIALIZER;
 static _Thread_local int self; /* 0: this thread looks from outside; 1 and 2: processes */
 static int running; /* who runs */
 static bool ended[3];
+static int codes[3]; /* of those that have ended */
 static long calls[3], pauses[3]; /* by process: its calls of the disk, and the one before which it pauses */
 static long quiet[3], again; /* calls from the first pause to one more, and to each one more; 0: there is none */
 static long claimed; /* the call of the second one that follows its first claim */
+static long published; /* the call of the first one that follows the one with which its copy becomes an array */
 static long made[3]; /* by process: files and directories */
 static bool once; /* instead of pausing, the process has a call that fails */
 static bool cut; /* instead of pausing, the process dies: all calls fail from there on */
@@ -93,6 +95,9 @@ static int turn(disk_act act, bool late) {
   calls[self]++;
   if (pauses[self] == CLAIMED && disk_has(disk_now, ".claim_1")) pauses[self] = calls[self];
   if (self == 2 && !claimed && disk_has(disk_now, ".claim_2")) claimed = calls[self];
+  if (self == 1 && !published && disk_find(disk_now, "/disk/c/__schema", NULL) >= 0) published = calls[self];
+  if (ended[3 - self] && codes[3 - self] == SQLITE_OK && disk_find(disk_now, "/disk/c/__schema", NULL) < 0)
+    fail("the copy of the one that has succeeded is gone");
   const long past = calls[self] - pauses[self];
   if (past < 0 || pauses[self] == CLAIMED) return 0;
   if (cut || (once && past == 0)) return EIO;
@@ -195,12 +200,11 @@ static void begin(void) {
   disk_now = disk_copy(array_only);
   disk_random_seed(2);
   now = INT64_C(1700000000000000000);
-  calls[1] = calls[2] = made[1] = made[2] = claimed = 0;
+  calls[1] = calls[2] = made[1] = made[2] = claimed = published = 0;
   ended[1] = ended[2] = false;
+  codes[1] = codes[2] = SQLITE_ERROR;
   behind[1] = behind[2] = 0;
 }
-
-static int codes[3];
 
 static void *live(void *argument) {
   const int me = *(const int *)argument;
@@ -264,6 +268,17 @@ static void cross_at_claims(void) {
     if (made[1] + made[2] > alone * 5 / 4) fail("both copy");
   }
   again = 0;
+}
+
+/* The first one pauses just before its copy becomes an array, the second one while it takes the place or fills it. */
+static void cross_at_publishing(void) {
+  what = "one that is suspended before it publishes";
+  machines.locks = false;
+  cross(NEVER, NEVER);
+  const long first = published - 1;
+  suspended = MINUTE;
+  for (long second = 1; second <= 6 * stride; second++, stands = !stands) cross(first, second);
+  suspended = 0;
 }
 
 /* The disk is slow, so that claims are renewed. Who lives is left alone. Who was suspended, while another one was about
@@ -398,6 +413,7 @@ int main(int count, char **words) {
   cross_everywhere("two that are suspended for a minute", false, MINUTE);
   suspended = 0;
   cross_at_claims();
+  cross_at_publishing();
   cross_slowly();
   unknown_claims();
   disk_free(array_only);
