@@ -11,6 +11,8 @@
  */
 #include "query/passes.h"
 
+#include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -732,6 +734,8 @@ typedef struct offset_task {
   uint64_t from, to; /* rows */
   tsr_memory *memory;
   uint64_t *scratch; /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin; quick_sums */
+  const double *quick; /* by cell of the box, NaN for null: values that quick_add takes; NULL: it takes none */
+  bool exact; /* no sum of them is rounded */
 } offset_task;
 
 #define OFFSET_OUTSIDE UINT64_MAX
@@ -815,9 +819,11 @@ static void offsets_add(const offset_task *task, const pass_kind *kind, const ui
   }
 }
 
-/* ---- Sums of REAL, whose neighbours are all in the box ---- */
+/* ---- Sums of numbers whose neighbours are all in the box ---- */
 /* QUICK cells at a time: their sums stay in registers, and have the bits that offsets_add gives. First no neighbour is
- * tested for null: a sum that is NaN says that one is, or that infinities are among them. */
+ * tested for null: a sum that is NaN says that one is, or that infinities are among them. If the numbers are such that
+ * no partial sum is rounded, in any order, there is no rounding error to add up (sums_are_exact). Then doubles also add
+ * integers. */
 
 #define QUICK 8u
 #if defined(__clang__)
@@ -825,6 +831,7 @@ static void offsets_add(const offset_task *task, const pass_kind *kind, const ui
 #else
 #define EACH_PAIR _Pragma("GCC unroll 4") for (uint32_t p = 0; p < QUICK / 2; p++)
 #endif
+#define QUICK_INLINE static inline __attribute__((always_inline))
 typedef double real_pair __attribute__((vector_size(16)));
 typedef int64_t mask_pair __attribute__((vector_size(16)));
 
@@ -835,24 +842,21 @@ typedef struct quick_sums { /* a row's neighbours */
   int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
 } quick_sums;
 
-/* Returns true if quick_add takes the pass. */
-static bool quick_takes(const offset_task *task) {
-  return task->pass->type == TSR_VALUE_REAL && task->argument == TSR_VALUE_REAL &&
-         (task->pass->function == TSR_AGGREGATE_SUM || task->pass->function == TSR_AGGREGATE_TOTAL ||
-          task->pass->function == TSR_AGGREGATE_AVG);
+typedef struct quick_totals { /* of QUICK cells */
+  real_pair sum[QUICK / 2], rest[QUICK / 2], count[QUICK / 2];
+} quick_totals;
+
+static double kernel_weight(const tsr_window_kernel *kernel, uint64_t k) {
+  if (kernel->type == TSR_VALUE_REAL) return ((const double *)kernel->weights)[k];
+  return kernel->type == TSR_VALUE_INTEGER ? (double)((const int64_t *)kernel->weights)[k] : 1;
 }
 
 /* Adds the neighbours of a row whose weight is 0, or the others, to the list. */
 static void quick_list_some(const offset_task *task, const uint64_t *starts, bool zero, quick_sums *q) {
   const tsr_offsets *o = task->offsets;
-  const tsr_window_kernel *kernel = o->kernel;
-  const double *reals = kernel->weights;
-  const int64_t *integers = kernel->weights;
-  for (uint64_t k = 0; k < kernel->count; k++) {
-    const int64_t along = kernel->offsets[(k + 1) * o->dimensions - 1];
-    const double weight = kernel->type == TSR_VALUE_REAL      ? reals[k]
-                          : kernel->type == TSR_VALUE_INTEGER ? (double)integers[k]
-                                                              : 1;
+  for (uint64_t k = 0; k < o->kernel->count; k++) {
+    const int64_t along = o->kernel->offsets[(k + 1) * o->dimensions - 1];
+    const double weight = kernel_weight(o->kernel, k);
     if (starts[k] == OFFSET_OUTSIDE || (weight == 0) != zero) continue;
     q->least = TSR_MIN(q->least, along);
     q->most = TSR_MAX(q->most, along);
@@ -878,80 +882,221 @@ static inline real_pair load_pair(const double *from) {
   return pair;
 }
 
-/* Adds the neighbours of QUICK cells from position x on. Returns false if a sum is NaN. */
-static inline bool quick_block(const quick_sums *q, const double *values, uint64_t x, bool tested, double *sums,
-                               double *rests, double *counts) {
-  real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}};
-  const real_pair one = {1, 1};
+/* Adds the neighbours of QUICK cells from position x on. Returns false if a sum is NaN. The flags are constants. */
+QUICK_INLINE bool quick_block(const quick_sums *q, const double *values, uint64_t x, bool tested, bool exact,
+                              bool weighted, quick_totals *t) {
+  real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}}, doubt = {0};
+  const real_pair one = {1, 1}, all = {(double)q->count, (double)q->count};
   const uint64_t offsets = tested ? q->count : q->added;
   for (uint64_t k = 0; k < offsets; k++) {
     const double *from = values + (q->cells[k] + x);
     const real_pair weight = {q->weights[k], q->weights[k]};
     EACH_PAIR {
-      real_pair value = load_pair(from + 2 * (size_t)p) * weight;
+      real_pair value = load_pair(from + 2 * (size_t)p);
+      if (weighted) value *= weight;
       if (tested) {
-        const mask_pair there = value == value;
+        const mask_pair there = (mask_pair)(value == value);
         value = (real_pair)((mask_pair)value & there);
         count[p] += (real_pair)((mask_pair)one & there);
       }
       const real_pair before = sum[p], total = before + value, back = total - before;
-      rest[p] += (before - (total - back)) + (value - back);
+      if (!exact) rest[p] += (before - (total - back)) + (value - back);
       sum[p] = total;
     }
   }
-  real_pair doubt = {0};
-  const real_pair all = {(double)q->count, (double)q->count};
-  for (uint32_t p = 0; p < QUICK / 2; p++) {
-    if (!tested) count[p] = all;
+  EACH_PAIR {
     doubt += sum[p] - sum[p] + (rest[p] - rest[p]);
-    memcpy(sums + 2 * (size_t)p, &sum[p], sizeof sum[p]);
-    memcpy(rests + 2 * (size_t)p, &rest[p], sizeof rest[p]);
-    memcpy(counts + 2 * (size_t)p, &count[p], sizeof count[p]);
+    t->sum[p] = sum[p];
+    t->rest[p] = rest[p];
+    t->count[p] = tested ? count[p] : all;
   }
   return doubt[0] == 0 && doubt[1] == 0;
 }
 
-/* Adds the neighbours of the cells x..x+n-1 of a row. */
+/* Writes the results of QUICK cells: those that results_of_sums has for the same cells. */
+QUICK_INLINE void quick_store(const tsr_pass *pass, const quick_totals *t, uint64_t at) {
+  const real_pair zero = {0}, none = {NAN, NAN};
+  const bool average = pass->function == TSR_AGGREGATE_AVG, whole = pass->type == TSR_VALUE_INTEGER;
+  double *reals = (double *)pass->results + at;
+  if (whole && pass->function == TSR_AGGREGATE_SUM) {
+    int64_t *integers = (int64_t *)pass->results + at;
+    for (uint32_t i = 0; i < QUICK; i++) {
+      integers[i] = (int64_t)t->sum[i / 2][i % 2];
+      pass->valid[at + i] = t->count[i / 2][i % 2] > 0;
+    }
+    return;
+  }
+  EACH_PAIR {
+    const real_pair added = t->sum[p] + t->rest[p];
+    const mask_pair finite = (mask_pair)(added - added == zero); /* the rounding error of an infinite sum is NaN */
+    real_pair total = (real_pair)(((mask_pair)added & finite) | ((mask_pair)t->sum[p] & ~finite));
+    if (average) total /= t->count[p];
+    total += zero; /* -0.0 is 0.0 */
+    if (pass->function == TSR_AGGREGATE_SUM || (average && whole)) {
+      const mask_pair there = (mask_pair)(t->count[p] > zero);
+      total = (real_pair)(((mask_pair)total & there) | ((mask_pair)none & ~there));
+    }
+    memcpy(reals + 2 * (size_t)p, &total, sizeof total);
+  }
+}
+
+/* Makes the results of n cells of a row, at least QUICK, from position x on; the row begins at `own`. */
+QUICK_INLINE void quick_cells(const offset_task *task, const quick_sums *q, uint64_t own, uint64_t x, uint64_t n,
+                              bool exact, bool weighted) {
+  const double *values = task->quick;
+  for (uint64_t i = 0; i < n; i += QUICK) {
+    const uint64_t at = x + TSR_MIN(i, n - QUICK); /* the last cells may be made twice */
+    quick_totals totals;
+    if (!quick_block(q, values, at, false, exact, weighted, &totals))
+      (void)quick_block(q, values, at, true, exact, weighted, &totals);
+    quick_store(task->pass, &totals, own + at);
+  }
+}
+
+/* Makes the results of the cells x..x+n-1 of a row, one offset after the other. */
+static void offsets_store(const offset_task *task, const pass_kind *kind, const uint64_t *starts, uint64_t own,
+                          uint64_t x, uint32_t n) {
+  const tsr_row whole = {{task->scratch, task->scratch + LANES, task->scratch + 2 * LANES}};
+  const tsr_row product = row_from(&whole, TSR_PASS_PARTS * (uint64_t)LANES);
+  tsr_pass *pass = task->pass;
+  kind->clear(&whole, n);
+  offsets_add(task, kind, starts, x, n, &whole, &product);
+  results_of(pass, &whole, n, (uint64_t *)pass->results + own + x, pass->valid ? pass->valid + own + x : NULL);
+}
+
 static void quick_add(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
-                      uint64_t x, uint32_t n, const tsr_row *whole, const tsr_row *product) {
+                      uint64_t own, uint64_t x, uint32_t n) {
   const tsr_offsets *o = task->offsets;
-  const double *values = task->pass->values;
+  const bool weighted = o->kernel->type != TSR_VALUE_NULL;
   const int64_t extent = (int64_t)o->extents[o->dimensions - 1];
   const int64_t from = TSR_MIN(TSR_MAX(-q->least - (int64_t)x, 0), (int64_t)n);
   const int64_t to = TSR_MAX(TSR_MIN(extent - q->most - (int64_t)x, (int64_t)n), from);
-  uint32_t lane = (uint32_t)from;
-  offsets_add(task, kind, starts, x, lane, whole, product);
-  for (; q->added > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
-    double *sums = REALS(whole, 0) + lane, *rests = REALS(whole, 1) + lane, *counts = REALS(whole, 2) + lane;
-    if (!quick_block(q, values, x + lane, false, sums, rests, counts))
-      (void)quick_block(q, values, x + lane, true, sums, rests, counts);
+  const uint64_t cells = (uint64_t)(to - from), at = x + (uint64_t)from;
+  if (q->added == 0 || cells < QUICK) {
+    offsets_store(task, kind, starts, own, x, n);
+    return;
   }
-  const tsr_row left = row_from(whole, lane);
-  offsets_add(task, kind, starts, x + lane, n - lane, &left, product);
+  if (from > 0) offsets_store(task, kind, starts, own, x, (uint32_t)from);
+  if (task->exact && weighted) quick_cells(task, q, own, at, cells, true, true);
+  else if (task->exact) quick_cells(task, q, own, at, cells, true, false);
+  else if (weighted) quick_cells(task, q, own, at, cells, false, true);
+  else quick_cells(task, q, own, at, cells, false, false);
+  if (to < n) offsets_store(task, kind, starts, own, x + (uint64_t)to, n - (uint32_t)to);
+}
+
+/* Finds the greatest magnitude of finite values. */
+static double greatest_magnitude(const double *values, uint64_t count) {
+  const mask_pair magnitude = {INT64_MAX, INT64_MAX};
+  const real_pair limit = {DBL_MAX, DBL_MAX};
+  real_pair most[QUICK / 2] = {{0}};
+  uint64_t i = 0;
+  for (; i + QUICK <= count; i += QUICK) EACH_PAIR {
+      real_pair x = (real_pair)((mask_pair)load_pair(values + i + 2 * (size_t)p) & magnitude);
+      x = (real_pair)((mask_pair)x & (mask_pair)(x <= limit));
+      const mask_pair more = (mask_pair)(x > most[p]);
+      most[p] = (real_pair)(((mask_pair)x & more) | ((mask_pair)most[p] & ~more));
+    }
+  double greatest = 0;
+  for (uint32_t k = 0; k < QUICK; k++) greatest = TSR_MAX(greatest, most[k / 2][k % 2]);
+  for (; i < count; i++)
+    if (fabs(values[i]) <= DBL_MAX) greatest = TSR_MAX(greatest, fabs(values[i]));
+  return greatest;
+}
+
+/* Returns true if all finite values, of magnitudes up to 2^(unit + 50), are multiples of 2^unit: adding 1.5 * 2^(unit +
+ * 52) rounds to these. */
+static bool are_multiples(const double *values, uint64_t count, int unit) {
+  const double rounder = ldexp(1.5, unit + 52);
+  const real_pair rounders = {rounder, rounder}, zero = {0};
+  mask_pair other[QUICK / 2] = {{0}};
+  uint64_t i = 0;
+  for (; i + QUICK <= count; i += QUICK) EACH_PAIR {
+      const real_pair x = load_pair(values + i + 2 * (size_t)p), left = ((x + rounders) - rounders) - x;
+      other[p] |= (mask_pair)(left > zero) | (mask_pair)(left < zero); /* neither, if it is NaN: x is not finite */
+    }
+  int64_t any = 0;
+  for (uint32_t k = 0; k < QUICK; k++) any |= other[k / 2][k % 2];
+  for (; i < count; i++) {
+    const double left = ((values[i] + rounder) - rounder) - values[i];
+    any |= left > 0 || left < 0;
+  }
+  return any == 0;
+}
+
+/* Finds the greatest `unit` such that all weights are multiples of 2^unit, and a `sum` such that their magnitudes add
+ * up to less than 2^sum. Returns false if that is not certain. */
+static bool measure_weights(const tsr_window_kernel *kernel, int *unit, int *sum) {
+  double total = 0;
+  *unit = INT_MAX;
+  for (uint64_t k = 0; k < kernel->count; k++) {
+    const double weight = fabs(kernel_weight(kernel, k));
+    if (!(weight <= 0x1p53)) return false; /* an INTEGER may have been rounded */
+    if (weight == 0) continue;
+    int exponent;
+    const int64_t digits = (int64_t)ldexp(frexp(weight, &exponent), 53);
+    *unit = TSR_MIN(*unit, exponent - 53 + __builtin_ctzll((uint64_t)digits));
+    total += weight;
+  }
+  if (*unit == INT_MAX) return false; /* no weight but 0 */
+  (void)frexp(total * (1 + 0x1p-20), sum); /* `total` may have been rounded, up to 2^16 times */
+  return *unit > -200;
+}
+
+/* Returns true if the products of the pass's values with the weights, and all sums of products of different offsets,
+ * are multiples of one power of 2, and below it by less than 53 bits: then doubles have them exactly. */
+static bool sums_are_exact(const tsr_pass *pass, const tsr_window_kernel *kernel, const double *values, uint64_t cells,
+                           bool integers) {
+  int weight_unit, weight_sum, top;
+  if (!measure_weights(kernel, &weight_unit, &weight_sum)) return false;
+  const double most = greatest_magnitude(values, cells);
+  if (most == 0) return true;
+  (void)frexp(most, &top); /* values are below 2^top */
+  const int digits = TSR_MAX(weight_sum - weight_unit, 3), unit = top + digits - 53;
+  if (integers && unit <= 0) return true; /* and none was rounded when it became a double */
+  if (pass->type == TSR_VALUE_INTEGER || unit < -500 || top > 500) return false;
+  return are_multiples(values, cells, unit);
+}
+
+/* Makes doubles of integers, NaN for null. */
+static void reals_of_integers(const int64_t *integers, const uint8_t *known, uint64_t count, double *reals) {
+  for (uint64_t i = 0; i < count; i++) reals[i] = known[i] == TSR_KNOWN_VALUE ? (double)integers[i] : (double)NAN;
+}
+
+/* Finds the values that quick_add takes, and whether their sums are exact. *made is to be freed. */
+static int quick_make(tsr_pass *pass, offset_task *task, double **made, tsr_error *error) {
+  const tsr_offsets *o = task->offsets;
+  const bool integers = task->argument == TSR_VALUE_INTEGER;
+  uint64_t cells = 1;
+  if ((task->argument != TSR_VALUE_REAL && !integers) ||
+      (pass->function != TSR_AGGREGATE_SUM && pass->function != TSR_AGGREGATE_TOTAL &&
+       pass->function != TSR_AGGREGATE_AVG))
+    return TSR_OK;
+  for (uint32_t d = 0; d < o->dimensions; d++) cells *= o->extents[d];
+  if (integers) {
+    TSR_TRY(TSR_ALLOC_RAW(task->memory, cells, made, error));
+    reals_of_integers(pass->values, pass->known, cells, *made);
+  }
+  const double *values = integers ? *made : pass->values;
+  task->exact = sums_are_exact(pass, o->kernel, values, cells, integers);
+  if (task->exact || pass->type == TSR_VALUE_REAL) task->quick = values;
+  return TSR_OK;
 }
 
 static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   const offset_task *task = (const offset_task *)argument + index;
   const tsr_offsets *o = task->offsets;
   const uint32_t last = o->dimensions - 1;
-  tsr_pass *pass = task->pass;
-  const pass_kind *kind = kind_of(pass);
-  uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES;
-  const tsr_row whole = {{task->scratch, task->scratch + LANES, task->scratch + 2 * LANES}};
-  const tsr_row product = row_from(&whole, TSR_PASS_PARTS * (uint64_t)LANES);
-  uint64_t *more = starts + o->kernel->count;
+  const pass_kind *kind = kind_of(task->pass);
+  uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES, *more = starts + o->kernel->count;
   quick_sums quick = {.cells = more, .weights = (double *)(void *)(more + o->kernel->count)};
-  const bool sums = quick_takes(task);
   for (uint64_t r = task->from; r < task->to; r++) {
     const uint64_t own = offsets_of_row(o, r, starts);
-    if (sums) quick_list(task, starts, &quick);
+    if (task->quick) quick_list(task, starts, &quick);
     for (uint64_t x = o->from[last]; x < o->to[last]; x += LANES) {
       const uint32_t n = (uint32_t)TSR_MIN(LANES, o->to[last] - x);
       TSR_TRY(tsr__cancelled_after(task->memory, 0, n * o->kernel->count, error));
-      kind->clear(&whole, n);
-      if (sums) quick_add(task, kind, &quick, starts, x, n, &whole, &product);
-      else offsets_add(task, kind, starts, x, n, &whole, &product);
-      results_of(pass, &whole, n, (uint64_t *)pass->results + own + x, pass->valid ? pass->valid + own + x : NULL);
+      if (task->quick) quick_add(task, kind, &quick, starts, own, x, n);
+      else offsets_store(task, kind, starts, own, x, n);
     }
   }
   return TSR_OK;
@@ -959,23 +1104,24 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
 
 int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
                       tsr_memory *memory, tsr_error *error) {
-  offset_task tasks[PASS_TASKS] = {{0}};
+  offset_task tasks[PASS_TASKS], task = {.pass = pass, .argument = argument, .offsets = offsets, .memory = memory};
   const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + 3 * offsets->kernel->count;
   uint64_t rows = 1, *scratch;
+  double *made = NULL;
   if (!kind_of(pass)) return tsr__fail(error, TSR_UNSUPPORTED, "this function over listed offsets");
   for (uint32_t d = 0; d + 1 < offsets->dimensions; d++) rows *= offsets->to[d] - offsets->from[d];
   const uint64_t count = TSR_MIN(TSR_MIN(TSR_MAX(threads, 1u), PASS_TASKS), rows);
   TSR_TRY(TSR_ALLOC_RAW(memory, tsr__mul_sat(count, words), &scratch, error));
   const uint64_t share = count ? (rows + count - 1) / count : 0;
-  for (uint64_t t = 0; t < count; t++)
-    tasks[t] = (offset_task){.pass = pass,
-                             .argument = argument,
-                             .offsets = offsets,
-                             .memory = memory,
-                             .from = TSR_MIN(t * share, rows),
-                             .to = TSR_MIN((t + 1) * share, rows),
-                             .scratch = scratch + t * words};
-  const int rc = tsr__parallel_for(threads, count, offsets_run, tasks, error);
+  int rc = quick_make(pass, &task, &made, error);
+  for (uint64_t t = 0; t < count; t++) {
+    tasks[t] = task;
+    tasks[t].from = TSR_MIN(t * share, rows);
+    tasks[t].to = TSR_MIN((t + 1) * share, rows);
+    tasks[t].scratch = scratch + t * words;
+  }
+  if (rc >= 0) rc = tsr__parallel_for(threads, count, offsets_run, tasks, error);
+  tsr__free(made);
   tsr__free(scratch);
   if (rc < 0) return rc;
   return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;

@@ -521,6 +521,118 @@ static void test_averages_leave_out_nulls_of_weight_0(void **state) {
   }
 }
 
+/* ---- Sums to the bit ---- */
+
+enum { DIGIT_ROWS = 3, DIGIT_CELLS = 45, DIGITS = DIGIT_ROWS * DIGIT_CELLS };
+
+typedef struct digits_case { /* integers of up to so many bits, their doubles, and a kernel of 3 x 3 cells */
+  int64_t integers[DIGITS], offsets[18], integer_weights[9];
+  double reals[DIGITS], scaled[DIGITS], real_weights[9];
+  uint8_t known[DIGITS];
+} digits_case;
+
+static int64_t number_of_bits(uint32_t bits) {
+  const int64_t magnitude = (int64_t)(((uint64_t)chance(1u << 31) << 32 | chance(1u << 31) << 1 | 1) >> (63 - bits));
+  return chance(2) ? magnitude : -magnitude;
+}
+
+/* Scaled are the integers times 2^scale. One cell in `nulls` is null, in the first rows. */
+static void make_digits(digits_case *c, uint32_t bits, int scale, uint32_t nulls) {
+  for (uint32_t i = 0; i < DIGITS; i++) {
+    c->integers[i] = number_of_bits(bits);
+    c->known[i] = nulls && i < 60 && chance(nulls) == 0 ? TSR_KNOWN_NULL : TSR_KNOWN_VALUE;
+    c->reals[i] = c->known[i] == TSR_KNOWN_VALUE ? (double)c->integers[i] : (double)NAN;
+    c->scaled[i] = ldexp(c->reals[i], scale);
+  }
+  for (uint32_t k = 0; k < 9; k++) {
+    c->offsets[2 * k] = (int64_t)k / 3 - 1;
+    c->offsets[2 * k + 1] = (int64_t)k % 3 - 1;
+    c->integer_weights[k] = (int64_t)chance(5) - 2;
+    c->real_weights[k] = chance(4) ? ldexp((double)c->integer_weights[k], scale / 3) : 1.0 / 3;
+  }
+}
+
+/* Returns the cell at offset k of a cell; UINT32_MAX if there is none. */
+static uint32_t digit_at(const digits_case *c, uint32_t cell, uint32_t k) {
+  const int64_t y = cell / DIGIT_CELLS + c->offsets[2 * k], x = cell % DIGIT_CELLS + c->offsets[2 * k + 1];
+  return y < 0 || y >= DIGIT_ROWS || x < 0 || x >= DIGIT_CELLS ? UINT32_MAX : (uint32_t)(y * DIGIT_CELLS + x);
+}
+
+static double weight_at(const tsr_window_kernel *kernel, uint32_t k) {
+  if (kernel->type == TSR_VALUE_NULL) return 1;
+  return kernel->type == TSR_VALUE_REAL ? ((const double *)kernel->weights)[k]
+                                        : (double)((const int64_t *)kernel->weights)[k];
+}
+
+/* The sum of doubles, in the order of the offsets, with what each addition loses. NaN: of nothing. */
+static double sum_of_digits(const digits_case *c, const double *values, const tsr_window_kernel *kernel, uint32_t cell,
+                            double *count) {
+  volatile double sum = 0, rest = 0, total, back;
+  *count = 0;
+  for (uint32_t k = 0; k < 9; k++) {
+    const uint32_t at = digit_at(c, cell, k);
+    const double x = at == UINT32_MAX ? (double)NAN : values[at] * weight_at(kernel, k);
+    if (isnan(x)) continue;
+    total = sum + x;
+    back = total - sum;
+    rest += (sum - (total - back)) + (x - back);
+    sum = total;
+    *count += 1;
+  }
+  return *count > 0 ? sum + rest + 0.0 : (double)NAN;
+}
+
+static void check_digits(const digits_case *c, const tsr_window_kernel *kernel, tsr_value_type argument, bool average) {
+  static const uint64_t extents[2] = {DIGIT_ROWS, DIGIT_CELLS}, from[2] = {0, 0}, to[2] = {DIGIT_ROWS, DIGIT_CELLS};
+  const tsr_offsets given = {2, extents, from, to, kernel};
+  tsr_error error = {0};
+  tsr_pass pass = {.function = average ? TSR_AGGREGATE_AVG : TSR_AGGREGATE_SUM,
+                   .type = tsr__pass_product(argument, kernel->type),
+                   .values = argument == TSR_VALUE_REAL ? (const void *)c->scaled : (const void *)c->integers,
+                   .known = c->known,
+                   .results = &results,
+                   .valid = valid};
+  const bool whole = pass.type == TSR_VALUE_INTEGER;
+  clear_results();
+  assert_int_equal(tsr__pass_offsets(&pass, argument, &given, 1 + (unsigned)chance(3), tsr__memory_process(), &error),
+                   TSR_OK);
+  for (uint32_t cell = 0; cell < DIGITS; cell++) {
+    int64_t exact = 0; /* of at most 60 bits */
+    double count, sum = sum_of_digits(c, argument == TSR_VALUE_REAL ? c->scaled : c->reals, kernel, cell, &count);
+    for (uint32_t k = 0; k < 9 && whole; k++) {
+      const uint32_t at = digit_at(c, cell, k);
+      if (at != UINT32_MAX && c->known[at] == TSR_KNOWN_VALUE) exact += c->integers[at] * (int64_t)weight_at(kernel, k);
+    }
+    if (whole) sum = (double)exact;
+    if (whole && !average) {
+      assert_int_equal(valid[cell], count > 0);
+      assert_true(results.integers[cell] == exact);
+      continue;
+    }
+    const double expected = count > 0 ? (average ? sum / count : sum) : (double)NAN;
+    assert_true(results.reals[cell] == expected || (isnan(results.reals[cell]) && isnan(expected)));
+  }
+}
+
+/* Sums have the same bits whether doubles hold all partial sums or not: integers and multiples of small powers of 2
+ * with few digits and many, with nulls in some places. */
+static void test_sums_have_the_bits_of_their_definition(void **state) {
+  static digits_case c;
+  (void)state;
+  for (uint32_t round = 0; round < 3; round++)
+    for (uint32_t bits = 1; bits <= 55; bits++) {
+      make_digits(&c, bits, (int)chance(600) - 300, round ? 4 * round * round * round : 0);
+      const tsr_window_kernel kernels[] = {{9, c.offsets, TSR_VALUE_NULL, NULL},
+                                           {9, c.offsets, TSR_VALUE_INTEGER, c.integer_weights},
+                                           {9, c.offsets, TSR_VALUE_REAL, c.real_weights}};
+      for (uint32_t k = 0; k < 3; k++)
+        for (int average = 0; average < 2; average++) {
+          check_digits(&c, &kernels[k], TSR_VALUE_REAL, average);
+          check_digits(&c, &kernels[k], TSR_VALUE_INTEGER, average);
+        }
+    }
+}
+
 static bool always(void *argument) {
   (void)argument;
   return true;
@@ -590,6 +702,7 @@ int main(void) {
       cmocka_unit_test(test_sums_keep_what_rounding_loses),
       cmocka_unit_test(test_offsets_give_what_their_cells_have),
       cmocka_unit_test(test_averages_leave_out_nulls_of_weight_0),
+      cmocka_unit_test(test_sums_have_the_bits_of_their_definition),
       cmocka_unit_test(test_passes_end_when_the_host_cancels),
       cmocka_unit_test(test_products_and_sums_that_do_not_fit_are_an_error),
       cmocka_unit_test(test_what_does_not_combine_takes_no_offsets),
