@@ -1,9 +1,10 @@
 /* windows.c: windows of a query: for each cell, an aggregate over a box of cells around it (tsr_window).
  *
- * The query is divided into units, boxes of about UNIT_CELLS cells, fewer if memory is short. For a unit, a query of
- * cells of its own reads the arguments of all windows, in the unit and in what the frames reach around it, into dense
- * arrays. Passes along the axes, or over listed offsets (passes.c), turn these into arrays of results. Then the query
- * reads the unit's cells as always, and finds the results by the cells' places.
+ * The query is divided into units, boxes of whole tiles of about NEAR_CELLS cells, or of up to UNIT_CELLS if tiles are
+ * large or frames long; fewer if memory is short. For a unit, a query of cells of its own reads the arguments of all
+ * windows, in the unit and in what the frames reach around it, into dense arrays. Passes along the axes, or over listed
+ * offsets (passes.c), turn these into arrays of results. Then the query reads the unit's cells as always, and finds the
+ * results by the cells' places.
  *
  * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices. The
  * cells at offsets are added in the order of the list.
@@ -19,6 +20,7 @@
 #include "model/datatype.h"
 
 #define UNIT_CELLS (UINT64_C(1) << 20)
+#define NEAR_CELLS (UINT64_C(1) << 17) /* whose arrays stay in a cache: units of whole tiles may be as small */
 #define UNIT_SHARE 4 /* a unit takes at most 1 / UNIT_SHARE of the query's memory */
 
 struct query_operand { /* an argument with its filter */
@@ -223,6 +225,7 @@ static uint64_t bytes_of_cell(const tsr_query_run *run) {
   for (uint32_t i = 0; i < w->given->count; i++) {
     bytes += size_of_type(w->given->list[i]->type) + 1;
     if (w->given->list[i]->axis_count > 1) partial = 2 * TSR_PASS_PARTS * sizeof(uint64_t);
+    else if (w->given->list[i]->kernel) partial = TSR_MAX(partial, sizeof(double)); /* integers as doubles */
   }
   return bytes + partial + sizeof(tsr_frame); /* a line may be the whole box */
 }
@@ -239,8 +242,8 @@ static uint64_t cells_of_unit(const query_windows *w, uint32_t dimensions, const
 }
 
 /* Returns the dimension along which to halve units, or `dimensions` if there is none: first those without frames, tile
- * by tile; then those whose frames are short. */
-static uint32_t choose_halved(const tsr_query_run *run, const uint64_t *reach_of, uint32_t round) {
+ * by tile; then those whose frames are shorter than their extent by `times`. */
+static uint32_t choose_halved(const tsr_query_run *run, const uint64_t *reach_of, uint32_t round, uint64_t times) {
   const uint32_t dimensions = run->schema->dimension_count;
   const tsr_grid *grid = &run->snapshot->grid;
   uint32_t best = dimensions;
@@ -249,7 +252,7 @@ static uint32_t choose_halved(const tsr_query_run *run, const uint64_t *reach_of
     const uint64_t extent = run->windows.axes[d].extent, tile = run->schema->dense ? grid->extent[d] : 1;
     const bool framed = reach_of[d] > 0;
     const bool may = round == 0   ? !framed && extent > tile
-                     : round == 1 ? framed && extent > tile && extent >= 8 * reach_of[d]
+                     : round == 1 ? framed && extent > tile && extent >= times * reach_of[d]
                      : round == 2 ? !framed && extent > 1
                                   : framed && extent > 1;
     const uint64_t worth = round < 2 ? (extent + tile - 1) / tile : extent;
@@ -273,7 +276,7 @@ static int choose_units(tsr_query_run *run, tsr_error *error) {
   query_windows *w = &run->windows;
   const uint32_t dimensions = run->schema->dimension_count;
   const uint64_t bytes = bytes_of_cell(run);
-  const uint64_t fit = run->memory.limit / UNIT_SHARE / bytes, wanted = TSR_MIN(TSR_MAX(fit, 1), UNIT_CELLS);
+  const uint64_t fit = run->memory.limit / UNIT_SHARE / bytes, most = TSR_MIN(TSR_MAX(fit, 1), UNIT_CELLS);
   uint64_t *reach_of;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &reach_of, error));
   for (uint32_t d = 0; d < dimensions; d++) {
@@ -281,8 +284,9 @@ static int choose_units(tsr_query_run *run, tsr_error *error) {
     reach_of[d] = farthest(run, d);
   }
   for (uint32_t round = 0; round < 4;) {
-    if (cells_of_unit(w, dimensions, reach_of) <= wanted) break;
-    const uint32_t d = choose_halved(run, reach_of, round);
+    const uint64_t cells = cells_of_unit(w, dimensions, reach_of);
+    if (cells <= (round < 2 ? TSR_MIN(most, NEAR_CELLS) : most)) break;
+    const uint32_t d = choose_halved(run, reach_of, round, cells <= most ? 64 : 8);
     if (d == dimensions) {
       round++;
       continue;
@@ -859,14 +863,15 @@ static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
 
 #define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
 
-/* Sums of REAL over small boxes are added cell by cell: lists their offsets. */
+/* Sums over small boxes are added cell by cell: lists their offsets. */
 static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   const tsr_window *window = run->windows.given->list[number];
   const uint32_t dimensions = run->schema->dimension_count;
   const tsr_aggregate_function function = window->function;
   int64_t(*ends)[2], *offsets;
   uint64_t cells = 1;
-  if (window->axis_count < 2 || run->windows.operands[run->windows.results[number].operand].type != TSR_VALUE_REAL ||
+  const tsr_value_type type = run->windows.operands[run->windows.results[number].operand].type;
+  if (window->axis_count < 2 || (type != TSR_VALUE_REAL && type != TSR_VALUE_INTEGER) ||
       (function != TSR_AGGREGATE_SUM && function != TSR_AGGREGATE_TOTAL && function != TSR_AGGREGATE_AVG))
     return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
