@@ -46,6 +46,7 @@ typedef struct tsx_vcf_headers { /* `= {0}` is empty; all memory is from sqlite3
   uint32_t contig_count;
   tsx_vcf_names *names; /* each numbering once */
   uint32_t names_count;
+  uint64_t holes; /* numbers without a name, of all numberings */
   tsx_vcf_sample *samples; /* sorted by name, once tsx_vcf_headers_sort was called */
   uint32_t sample_count;
   uint64_t seed; /* of the hashes, so that no header can choose texts that collide; 0: not chosen yet */

@@ -120,6 +120,7 @@ typedef struct numbering { /* of the header that is being read */
 } numbering;
 
 #define NUMBERS_MAX 100000u /* of the names of one header */
+#define HOLES_MAX   (UINT64_C(1) << 22) /* numbers without a name, of all headers: a short line may leave out many */
 
 /* Gives a name the number that filters call it by. */
 static int add_name(numbering *n, uint64_t seed, part id, part number, tsr_error *error) {
@@ -235,6 +236,8 @@ static int number_of_names(tsx_vcf_headers *headers, tsx_vcf_names *names, uint3
   for (uint32_t step = 0; index_next(&headers->names_index, hash, &step, number);)
     if (same_names(&headers->names[*number], names)) return TSR_OK;
   *number = headers->names_count;
+  for (uint32_t i = 0; i < names->count; i++) headers->holes += !names->names[i];
+  if (headers->holes > HOLES_MAX) return tsx_fail(error, TSR_TOOBIG, "the headers have too many names");
   TSX_TRY(grow((void **)&headers->names, headers->names_count, sizeof *names, error));
   TSX_TRY(index_add(&headers->names_index, hash, *number, error));
   headers->names[headers->names_count++] = *names;
