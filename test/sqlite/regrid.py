@@ -13,12 +13,13 @@ import host
 from host import Database, check_contains, same
 
 KINDS = {"b": ("INT8", -128, 127), "u": ("UINT16", 0, 65535), "i": ("INT32", -2**31, 2**31 - 1), "q": ("INT64", -2**40, 2**40), "f": ("FLOAT32", None, None), "d": ("FLOAT64", None, None)}
+OTHERS = {"b": ("UINT8", 0, 255), "h": ("INT16", -2**15, 2**15 - 1), "w": ("UINT32", 0, 2**32 - 1), "z": ("UINT64", 0, 2**40)}
 
 
-def fill(db, name, seed):
-    """Makes a dense array of two dimensions, whose written cells have a value of b, with tiles that do not divide it, unwritten cells, nulls, NaN, and overlapping fragments."""
+def fill(db, name, seed, kinds=KINDS):
+    """Makes a dense array of two dimensions and attributes of these kinds, whose written cells have a value of b, with tiles that do not divide it, unwritten cells, nulls, NaN, and overlapping fragments."""
     source = random.Random(seed)
-    columns = ", ".join(f"{column} {kind[0]}{' NOT NULL' if column in 'bd' else ''}" for column, kind in KINDS.items())
+    columns = ", ".join(f"{column} {kind[0]}{' NOT NULL' if column in 'bd' else ''}" for column, kind in kinds.items())
     db.query(f"CREATE VIRTUAL TABLE {name} USING tessera(kind=dense, y INT32 DIMENSION(-5, 40, 7), x INT32 DIMENSION(3, 63, 10), {columns})")
     for _ in range(4):
         y, x = source.randint(-5, 30), source.randint(3, 40)
@@ -26,13 +27,13 @@ def fill(db, name, seed):
         for row in range(y, y + source.randint(1, 11)):
             for column in range(x, x + source.randint(1, 24)):
                 values = []
-                for key, (_, low, high) in KINDS.items():
+                for key, (_, low, high) in kinds.items():
                     value = struct.unpack("<f", struct.pack("<f", source.uniform(-9, 9)))[0] if low is None else source.randint(low, high) if source.random() < 0.7 else 3
                     values.append(None if key not in "bd" and source.random() < 0.2 else value)
                 rows.append((row, column, *values))
         db.query("BEGIN")
         for row in rows:
-            db.query(f"INSERT OR REPLACE INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            db.query(f"INSERT OR REPLACE INTO {name} VALUES (?, ?{', ?' * len(kinds)})", row)
         db.query("COMMIT")
 
 
@@ -52,17 +53,17 @@ def close(got, expected, what, tolerance=0):
 
 def test_sums_and_ends_are_those_of_group_by():
     db = Database()
-    for seed in range(3):
-        fill(db, f"a{seed}", seed)
-        for fy, fx in ((2, 2), (1, 3), (5, 1), (7, 20), (100, 100), (7, 2)):
+    for seed, kinds in enumerate((KINDS, KINDS, KINDS, OTHERS)):
+        fill(db, f"a{seed}", seed, kinds)
+        for fy, fx in ((2, 2), (1, 3), (5, 1), (7, 20), (100, 100), (7, 2)) if kinds is KINDS else ((2, 2), (5, 3)):
             shown = [("mean", "avg"), ("sum", "sum"), ("min", "min"), ("max", "max"), ("count", "count")]
             block = f"{'y' if fy == 1 else f'(y + 5) / {fy}'}, {'x' if fx == 1 else f'(x - 3) / {fx}'}"
             for method, function in shown:
                 db.query(f"DROP TABLE IF EXISTS r")
                 factors = json.dumps({k: v for k, v in (("y", fy), ("x", fx)) if v > 1})
                 cells = db.value(f"SELECT tessera_regrid('db:a{seed}', 'db:r', ?, ?)", (factors, method))
-                expected = rows_of(db, f"SELECT {block}, {', '.join(f'{function}({column})' for column in KINDS)} FROM a{seed} WHERE b IS NOT NULL GROUP BY 1, 2")
-                got = rows_of(db, "SELECT y, x, " + ", ".join(KINDS) + " FROM r WHERE b IS NOT NULL")
+                expected = rows_of(db, f"SELECT {block}, {', '.join(f'{function}({column})' for column in kinds)} FROM a{seed} WHERE b IS NOT NULL GROUP BY 1, 2")
+                got = rows_of(db, "SELECT y, x, " + ", ".join(kinds) + " FROM r WHERE b IS NOT NULL")
                 close(got, expected, f"{method} {factors} of {seed}", 2e-7 if method == "mean" else 0)
                 same(cells, len(expected), "cells written")
                 same(db.query("SELECT severity, message FROM tessera_check('db:r') WHERE severity <> 'note'"), [])
@@ -93,13 +94,35 @@ def test_blocks_that_lie_in_whole_tiles():
             close(rows_of(db, "SELECT y, x, f, d, i FROM r"), expected, f"{method} of blocks of {fy} x {fx}", 2e-7 if method == "mean" else 0)
 
 
+def test_halves_of_every_kind_without_nulls():
+    """Sums and means of pairs of cells that all have values: each kind of numbers has loops of its own for them. The last blocks have one cell."""
+    db, source = Database(), random.Random(2)
+    kinds = {**{f"k{n}": kind for n, kind in enumerate([*KINDS.values(), *OTHERS.values()])}, "t": ("DATETIME_DAY", -2**30, 2**30)}
+    where = os.path.join(host.FOLDER, "halves").replace(os.sep, "/")
+    db.query(f"CREATE VIRTUAL TABLE w USING tessera('{where}', kind=dense, y INT32 DIMENSION(0, 6, 4), x INT32 DIMENSION(0, 8, 4), " + ", ".join(f"{n} {k} NOT NULL" for n, (k, _, _) in kinds.items()) + ")")
+    db.query(f"CREATE VIRTUAL TABLE i USING tessera('{where}', datetimes=integer)")
+    db.query("BEGIN")
+    for y, x in ((y, x) for y in range(7) for x in range(9)):
+        db.query(f"INSERT INTO i VALUES (?, ?{', ?' * len(kinds)})", (y, x, *(source.randint(-80, 80) / 8 if low is None else source.randint(low, high) for _, low, high in kinds.values())))
+    db.query("COMMIT")
+    for method, function in (("mean", "avg"), ("sum", "sum"), ("min", "min"), ("max", "max"), ("count", "count")):
+        names = [n for n in kinds if n != "t" or function in ("min", "max", "count")]
+        for shape in ('{"y":2,"x":2}', '{"x":2}'):
+            to = f"{where}-{method}-{len(shape)}"
+            db.query("SELECT tessera_regrid(?, ?, ?, ?, ?)", (where, to, shape, method, json.dumps({"columns": names})))
+            db.query(f"CREATE VIRTUAL TABLE r USING tessera('{to}', datetimes=integer)")
+            expected = rows_of(db, f"SELECT {'y / 2' if 'y' in shape else 'y'}, x / 2, {', '.join(f'{function}({n})' for n in names)} FROM i GROUP BY 1, 2")
+            close(rows_of(db, f"SELECT y, x, {', '.join(names)} FROM r"), expected, f"{method} of {shape}", 2e-7 if method == "mean" else 0)
+            db.query("DROP TABLE r")
+
+
 def test_nearest_and_mode():
     db = Database()
-    for seed in range(4):
-        fill(db, f"a{seed}", seed)
-        for fy, fx in ((2, 2), (3, 4), (7, 5), (80, 1000), (46, 70)):
+    for seed, kinds in enumerate((KINDS, KINDS, KINDS, KINDS, OTHERS)):
+        fill(db, f"a{seed}", seed, kinds)
+        for fy, fx in ((2, 2), (3, 4), (7, 5), (80, 1000), (46, 70)) if kinds is KINDS else ((3, 4),):
             factors = json.dumps({"y": fy, "x": fx})
-            cells = {(row[0] + 5, row[1] - 3): row[2:] for row in db.query(f"SELECT y, x, {', '.join(KINDS)} FROM a{seed} WHERE b IS NOT NULL")}
+            cells = {(row[0] + 5, row[1] - 3): row[2:] for row in db.query(f"SELECT y, x, {', '.join(kinds)} FROM a{seed} WHERE b IS NOT NULL")}
             blocks = {}
             for (y, x), values in cells.items():
                 blocks.setdefault((y // fy, x // fx), []).append(values)
@@ -116,7 +139,7 @@ def test_nearest_and_mode():
             for method, expected in (("nearest", nearest), ("mode", mode)):
                 db.query("DROP TABLE IF EXISTS r")
                 db.query(f"SELECT tessera_regrid('db:a{seed}', 'db:r', ?, ?)", (factors, method))
-                same(rows_of(db, "SELECT y, x, " + ", ".join(KINDS) + " FROM r WHERE b IS NOT NULL"), expected, f"{method} of {seed}")
+                same(rows_of(db, "SELECT y, x, " + ", ".join(kinds) + " FROM r WHERE b IS NOT NULL"), expected, f"{method} of {seed}")
 
 
 def test_little_memory_is_enough_for_tiles_of_half_of_it():
