@@ -724,8 +724,11 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   const bool same = sqlite3_column_count(statement) == (int)query->select.item_count;
   sqlite3_finalize(statement);
   *declaration = sqlite3_str_finish(out);
-  if (!*declaration || !known) return tsx_out_of_memory(error);
-  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "SQLite finds a different number of columns");
+  const bool complete = *declaration && known;
+  if (complete && same) return TSR_OK;
+  sqlite3_free(*declaration);
+  *declaration = NULL;
+  return complete ? tsx_fail(error, TSR_ERROR, "SQLite finds a different number of columns") : tsx_out_of_memory(error);
 }
 
 /* ---- Constants and values ---------------------------------------------------------------------------------------- */

@@ -293,7 +293,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
   if (*path && !stopped) return TSR_OK;
   sqlite3_free(*path);
   *path = NULL;
-  return fail_stopped(stopped, error);
+  return stopped ? fail_stopped(stopped, error) : tsx_out_of_memory(error);
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */

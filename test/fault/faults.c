@@ -19,8 +19,6 @@
 #include "places.h"
 #include "scenario.h"
 
-int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
-
 /* ---- Faults ------------------------------------------------------------------------------------------------------ */
 
 /* Kinds of faults; all others are those of disk_fault. */
@@ -375,7 +373,7 @@ int main(int argc, char **argv) {
   if (sqlite3_config(SQLITE_CONFIG_MALLOC, &counted) != SQLITE_OK ||
       sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) != SQLITE_OK || disk_vfs_register() != SQLITE_OK)
     return 2;
-  sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
+  sqlite3_auto_extension((void (*)(void))places_load);
   for (int i = 0; scenarios[i]; i++) {
     if (argc == 6 && !strcmp(scenarios[i]->name, argv[2])) run_one(scenarios[i], argv);
     if (argc == 6 || (argc == 5 && !strstr(scenarios[i]->name, argv[4]))) continue;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <sqlite3ext.h> /* whose macros would go through a table */
+
 #include "base/memory.h"
 
 extern const char __executable_start; /* of the linker */
@@ -119,4 +121,47 @@ int __wrap_tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *
   buffer->size += (uint64_t)vsnprintf((char *)buffer->data + buffer->size, (size_t)size + 1, format, arguments);
   va_end(arguments);
   return TSR_OK;
+}
+
+/* ---- The extension's table of SQLite's functions ----------------------------------------------------------------- */
+
+int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
+
+static const sqlite3_api_routines *sqlite;
+
+static void *place_malloc(int size) { return fails(__builtin_return_address(0)) ? NULL : sqlite->malloc(size); }
+
+static void *place_malloc64(sqlite3_uint64 size) {
+  return fails(__builtin_return_address(0)) ? NULL : sqlite->malloc64(size);
+}
+
+static void *place_realloc64(void *p, sqlite3_uint64 size) {
+  return size && fails(__builtin_return_address(0)) ? NULL : sqlite->realloc64(p, size);
+}
+
+static sqlite3_value *place_value_dup(const sqlite3_value *value) {
+  return value && fails(__builtin_return_address(0)) ? NULL : sqlite->value_dup(value);
+}
+
+static char *place_mprintf(const char *format, ...) {
+  va_list arguments;
+  if (fails(__builtin_return_address(0))) return NULL;
+  va_start(arguments, format);
+  char *text = sqlite->vmprintf(format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+int places_load(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+  static sqlite3_api_routines changed;
+  if (!sqlite) {
+    sqlite = api;
+    changed = *api;
+    changed.malloc = place_malloc;
+    changed.malloc64 = place_malloc64;
+    changed.realloc64 = place_realloc64;
+    changed.value_dup = place_value_dup;
+    changed.mprintf = place_mprintf;
+  }
+  return sqlite3_tessera_init(db, message, &changed);
 }
