@@ -188,28 +188,34 @@ static char *json_key(sqlite3_stmt *statement, int i) {
   return key;
 }
 
-static void json_name(sqlite3_str *out, sqlite3_stmt *statement, int i) {
+/* Returns false without memory. */
+static bool json_name(sqlite3_str *out, sqlite3_stmt *statement, int i) {
   char *key = json_key(statement, i);
-  if (key) json_text(out, key, strlen(key));
-  else sqlite3_str_appendchar(out, INT32_MAX, ' '); /* no memory: puts `out` into its error state */
+  if (!key) return false;
+  json_text(out, key, strlen(key));
   sqlite3_free(key);
+  return true;
 }
 
 static void json_row(sqlite3_context *context, sqlite3_stmt *statement) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
-  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+  bool named = true;
+  for (int i = 0; i < sqlite3_column_count(statement) && named; i++) {
     sqlite3_str_appendchar(out, 1, i ? ',' : '{');
-    json_name(out, statement, i);
+    named = json_name(out, statement, i);
     sqlite3_str_appendchar(out, 1, ':');
     json_value(out, statement, i);
   }
   sqlite3_str_appendchar(out, 1, '}');
   const int code = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
   char *text = sqlite3_str_finish(out);
+  if (named && code == SQLITE_OK && text) {
+    sqlite3_result_text(context, text, size, sqlite3_free);
+    return;
+  }
   if (code == SQLITE_TOOBIG) sqlite3_result_error_toobig(context);
-  else if (!text) sqlite3_result_error_nomem(context);
-  else sqlite3_result_text(context, text, size, sqlite3_free);
-  if (code == SQLITE_TOOBIG) sqlite3_free(text);
+  else sqlite3_result_error_nomem(context);
+  sqlite3_free(text);
 }
 
 static int select_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {

@@ -28,6 +28,9 @@
  * commits of `t` are hidden, as from TileDB. */
 #define ASIDE(t, sql)   "aside " t ":" sql
 #define UNAWARE(t, sql) "unaware " t ":" sql
+/* STREAM: redeems the token that a SELECT returns, and reads the stream to its end. Its row has the columns, and how
+ * many rows and nulls there are. */
+#define STREAM(sql) "stream " sql
 
 typedef struct scenario {
   const char *name;

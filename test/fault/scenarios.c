@@ -570,10 +570,118 @@ static const scenario attached = {
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 
+/* ---- What else reads and writes arrays --------------------------------------------------------------------------- */
+
+static const scenario grids = {
+    .name = "grids",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, y INT32 DIMENSION(0, 7, 4) LABEL lat "
+              "FLOAT64, x INT32 DIMENSION(0, 7, 4) LABEL lon FLOAT64, a INT16, f FLOAT32 NOT NULL)",
+              "SELECT tessera_write_label('db:t', 'lat', '[10,20,30,40,50,60,70,80]')",
+              "SELECT tessera_write_label('db:t', 'lon', '[10,20,30,40,50,60,70,80]')",
+              "INSERT INTO t(y, x, a, f) " ROWS(0, 59) "SELECT i / 8, i % 8, nullif(i, 9), i / 2.0 FROM n"},
+    .steps =
+        {"SELECT * FROM tessera_cover('db:t', 'POLYGON((15 15, 45 15, 45 60, 15 15), (20 18, 40 18, 40 30, 20 18))')",
+         "SELECT * FROM tessera_cover('db:t', '{\"type\":\"Polygon\",\"coordinates\":[[[15,15],[45,15],[45,60],"
+         "[15,15]]]}', 'centre')",
+         "SELECT tessera_sample('db:t', 'f', '{\"lat\":33,\"lon\":44.5}', 'cubic')",
+         "SELECT tessera_sample('db:t', 'a', '{\"y\":3,\"x\":4.5}')", "SELECT * FROM tessera_gaps('db:t')",
+         "SELECT low, high, cells FROM tessera_gaps('db:t', NULL, 'x')", "SELECT hex(tessera_png('db:t', 'a'))",
+         "SELECT tessera_preview('db:t', 'f', '{\"y\":[1,4]}')",
+         "SELECT length(tessera_png('db:t', 'f', NULL, '{\"tile\":[1,1,0],\"min\":0,\"max\":30,\"width\":32}'))",
+         "SELECT hex(tessera_npy('SELECT y / 2, avg(f) FROM t WHERE f >= 0 GROUP BY 1'))",
+         "SELECT tessera_regrid('db:t', '/disk/r', '{\"y\":2,\"x\":2}', 'mean')",
+         "SELECT tessera_regrid('db:t', '/disk/m', '{\"y\":3,\"x\":2}', 'mode', '{\"columns\":[\"a\"]}')",
+         "SELECT tessera_regrid('db:t', 'db:i', '{\"x\":4}', 'sum')"},
+    .again = {"INSERT INTO t(y, x, a, f) VALUES(7, 7, 1, 1)"},
+    .also = {"SELECT path, kind FROM tessera_objects('/disk')"},
+    .extra = true};
+
+static const scenario streams = {
+    .name = "streams",
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), k TEXT DIMENSION, a INT, s TEXT, "
+         "e TEXT ENUM('p', 'q'), d DATE, v INT16[], f FLOAT32, b BOOL, z BLOB NOT NULL)",
+         "INSERT INTO t " ROWS(1, 9) "SELECT i, 'k' || i % 3, nullif(i, 4), 's' || i, char(112 + i % 2), "
+                                     "'2024-01-0' || i, '[1,2]', i / 2.0, i % 2, x'01' FROM n",
+         "CREATE VIRTUAL TABLE d USING tessera('/disk/d', kind=dense, y INT DIMENSION(0, 7, 4) LABEL l FLOAT64, x "
+         "INT DIMENSION(0, 3, 4), a INT)",
+         "SELECT tessera_write_label('db:d', 'l', '[1,2,3,4,5,6,7,8]')",
+         "INSERT INTO d(y, x, a) VALUES(1, 1, 1), (6, 2, 5)"},
+    .steps = {STREAM("SELECT tessera_stream('db:t')"),
+              STREAM("SELECT tessera_stream('db:t', '{\"x\":[2,8]}', '{\"columns\":[\"s\",\"x\",\"e\",\"z\"],\"where\":"
+                     "[[\"a\",\">\",2],[\"e\",\"in\",[\"p\",\"q\"]],[\"s\",\"is not\",null]],\"order\":[\"x\","
+                     "[\"k\",\"desc\"]],\"strings\":\"view\",\"batch_rows\":2}')"),
+              STREAM("SELECT tessera_stream('db:t', NULL, '{\"enums\":\"label\",\"strings\":\"small\",\"datetimes\":"
+                     "\"integer\"}')"),
+              STREAM("SELECT tessera_stream('db:d', NULL, '{\"columns\":[\"l\",\"a\",\"x\"]}')"),
+              STREAM("SELECT tessera_rows('SELECT * FROM t ORDER BY x')"),
+              STREAM("SELECT tessera_rows('SELECT e, count(*), max(f), min(d) FROM t GROUP BY 1')"),
+              STREAM("SELECT tessera_rows('SELECT x, s, a FROM t WHERE a > 2')"),
+              "SELECT tessera_create_stream('/disk/n', tessera_stream('db:t'))",
+              "SELECT tessera_create_stream('/disk/o', tessera_rows('SELECT a, f, s FROM t WHERE a > 0'), "
+              "'{\"dimensions\":[\"a\"],\"kind\":\"sparse\"}')"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .also = {"SELECT path, kind FROM tessera_objects('/disk')"},
+    .extra = true};
+
+static const scenario plain = {
+    .name = "plain SQL",
+    .copies = {"new/timetravel/sparse", "/disk/t", "new/enums/sparse", "/disk/e"},
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')", "CREATE TABLE p(k, v)",
+              "INSERT INTO p VALUES(1, 'one'), (3, 'three')"},
+    .steps =
+        {"SELECT row FROM tessera_select('SELECT r / 2 AS k, count(*), sum(a) FROM t WHERE c > ? GROUP BY 1', 2)",
+         "SELECT row FROM tessera_select('SELECT a_str, count(*) AS n FROM ''/disk/e'' GROUP BY 1 ORDER BY 2, 1')",
+         "SELECT row FROM tessera_select('WITH w AS (SELECT r, max(a) AS m FROM t GROUP BY r) SELECT p.v, w.m FROM "
+         "w JOIN p ON p.k = w.r UNION ALL SELECT ''all'', max(a) FROM t')",
+         "SELECT row FROM tessera_select('SELECT r, c, a, sum(a) OVER (PARTITION BY r ORDER BY c) FROM t WHERE r < "
+         "4 ORDER BY 1, 2')",
+         "SELECT * FROM tessera_explain('SELECT r, sum(a) FROM t GROUP BY r UNION SELECT c, count(*) FROM t')",
+         "SELECT length(tessera_sql('SELECT r, sum(a) FROM t GROUP BY r')) > 9",
+         "SELECT length(tessera_sql_within('{\"memory_mb\":4}', 'SELECT sum(a) FROM ''/disk/t'' WHERE r > 1')) > 9"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .extra = true};
+
+static const scenario changes = {
+    .name = "changes",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT, s TEXT)",
+              "INSERT INTO t VALUES(1, 1, 'one'), (2, 2, 'two'), (50, 5, 'five')", "DELETE FROM t WHERE x = 2",
+              "UPDATE t SET a = 9 WHERE x = 50"},
+    .steps = {"SELECT length(tessera_token('db:t')) > 9", "CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)",
+              "SELECT change, x, old_a, new_a, new_s FROM temp.c(" FIRST("t") ") ORDER BY x",
+              "SELECT change, x, new_a FROM temp.c(" FIRST("t") ") WHERE x > 1 AND change = 'update'",
+              "SELECT count(*) FROM tessera_log('db:t')", "DROP TABLE temp.c",
+              "SELECT tessera_add_check('db:t', 'positive', 'a > 0 AND s <> ''no''')",
+              "INSERT INTO t VALUES(9, 4, 'nine')", "SELECT tessera_drop_check('db:t', 'positive')"},
+    .again = {"INSERT INTO t VALUES(33, 3, 'three')"}};
+
+/* A dataset in TileDB-VCF's layout. `info` has DP=7, `fmt` has GT=0/1. */
+static const scenario variants = {
+    .name = "variants",
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/v/t', contig TEXT DIMENSION, start_pos UINT32 DIMENSION(0, "
+         "4294967294), sample TEXT DIMENSION, real_start_pos UINT32 NOT NULL, end_pos UINT32 NOT NULL, alleles ASCII, "
+         "filter_ids INT32[], info BLOB, fmt BLOB, duplicates=yes)",
+         "CREATE VIRTUAL TABLE h USING tessera('/disk/v/metadata/vcf_headers', sample TEXT DIMENSION, header ASCII)",
+         "SELECT tessera_set_metadata('/disk/v/t', 'anchor_gap', 1000, 'UINT32')",
+         "INSERT INTO h VALUES('s', '##INFO=<ID=DP,Number=1,Type=Integer,Description=\"d\">' || char(10) || "
+         "'##FORMAT=<ID=GT,Number=1,Type=String>' || char(10) || '##FILTER=<ID=q10>' || char(10) || '##contig=<ID=1>')",
+         "INSERT INTO t VALUES('1', 4, 's', 4, 4, 'A,C', '[1,3]', "
+         "x'01000000445000010000000100000007000000', x'0100000047540001000000020000000200000004000000'), "
+         "('1', 9, 's', 9, 9, 'A', '[1,0]', NULL, NULL)",
+         "DROP TABLE h"},
+    .steps = {"CREATE VIRTUAL TABLE temp.v USING tessera_vcf('/disk/v/t')", "SELECT * FROM temp.v('1:1-100')",
+              "SELECT pos, info_DP, gt FROM temp.v WHERE sample = 's' AND contig = '1'",
+              "CREATE VIRTUAL TABLE temp.f USING tessera_vcf_fields('/disk/v/t')", "SELECT * FROM temp.f",
+              "CREATE VIRTUAL TABLE temp.s USING tessera_vcf_samples('/disk/v/t')", "SELECT sample FROM temp.s"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .extra = true};
+
 const scenario *const scenarios[] = {
     &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
     &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
     &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
     &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
     &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
-    &hidden,  &attached,    &revert,        NULL};
+    &hidden,  &attached,    &revert,        &grids,        &streams,      &plain,       &changes,          &variants,
+    NULL};

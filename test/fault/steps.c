@@ -5,6 +5,10 @@
 #include <stdio.h>
 
 #include "scenario.h"
+#include "tessera.h"
+#include "tessera_arrow.h"
+
+const tessera_functions *tessera_api(int version);
 
 /* ---- A commit that meets a reader --------------------------------------------------------------------------------- */
 
@@ -186,12 +190,56 @@ static int run_unaware(const char *table, const char *sql, text *rows, char **me
   return code;
 }
 
+/* ---- Streams ------------------------------------------------------------------------------------------------------- */
+
+/* Reads the batches. Returns an errno. */
+static int read_batches(struct ArrowArrayStream *stream, text *rows) {
+  struct ArrowSchema schema = {0};
+  struct ArrowArray batch = {0};
+  int64_t count = 0, nulls = 0; /* of all batches, which are divided otherwise where memory is short */
+  int code = stream->get_schema(stream, &schema);
+  for (int64_t i = 0; code == 0 && i < schema.n_children; i++)
+    text_add(rows, "%s %s|", schema.children[i]->name, schema.children[i]->format);
+  while (code == 0 && (code = stream->get_next(stream, &batch)) == 0 && batch.release) {
+    for (int64_t i = 0; i < batch.n_children; i++) nulls += batch.children[i]->null_count;
+    count += batch.length;
+    batch.release(&batch);
+  }
+  text_add(rows, "%lld rows, %lld nulls|", (long long)count, (long long)nulls);
+  if (schema.release) schema.release(&schema);
+  return code;
+}
+
+static int run_stream(sqlite3 *db, const char *sql, text *rows, char **message) {
+  struct ArrowArrayStream stream;
+  text token = {0};
+  int code = text_query(db, sql, false, &token, message);
+  if (code == SQLITE_OK) {
+    token.bytes[strcspn(token.bytes, "|\n")] = 0;
+    if (!tessera_api(1)->take(token.bytes, &stream)) {
+      *message = sqlite3_mprintf("no stream of the token %s", token.bytes);
+      code = SQLITE_ERROR;
+    }
+  }
+  text_free(&token);
+  if (code != SQLITE_OK) return code;
+  const int number = read_batches(&stream, rows);
+  if (number) {
+    const char *why = stream.get_last_error(&stream);
+    *message = sqlite3_mprintf("%s", why ? why : "");
+    code = number == ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
+  }
+  stream.release(&stream);
+  return code;
+}
+
 /* ---- A step --------------------------------------------------------------------------------------------------------- */
 
 int text_step(sqlite3 *db, const char *sql, text *rows, char **message) {
   char table[50];
   if (!strcmp(sql, BUSY_COMMIT)) return busy_commit(db, message);
   if (!strncmp(sql, "cut off ", 8)) return cut_off(db, sql + 8, message);
+  if (!strncmp(sql, "stream ", 7)) return run_stream(db, sql + 7, rows, message);
   const bool unaware = !strncmp(sql, "unaware ", 8);
   if (!unaware && strncmp(sql, "aside ", 6) != 0) return text_query(db, sql, false, rows, message);
   const char *name = sql + (unaware ? 8 : 6), *statement = strchr(name, ':') + 1;
