@@ -655,6 +655,24 @@ static const scenario changes = {
               "INSERT INTO t VALUES(9, 4, 'nine')", "SELECT tessera_drop_check('db:t', 'positive')"},
     .again = {"INSERT INTO t VALUES(33, 3, 'three')"}};
 
+/* Each call finds one commit that is new, so that a copy which fails is as before it or as after it. */
+#define SYNC(from, to, options) "SELECT tessera_sync('/disk/" from "', '/disk/" to "', '{" options "}') IS NOT NULL"
+
+static const scenario syncs = {
+    .name = "syncs",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT, s TEXT)",
+              "INSERT INTO t VALUES(1, 1, 'one'), (2, 2, 'two'), (50, 5, 'five')",
+              "SELECT tessera_set_metadata('/disk/t', 'k', 'first')", SYNC("t", "c", ""),
+              "CREATE VIRTUAL TABLE c USING tessera('/disk/c')", "INSERT INTO t VALUES(2, 22, 'new')"},
+    .steps = {SYNC("t", "c", ""), "DELETE FROM t WHERE x = 1", SYNC("t", "c", "\"verify\":true"),
+              "INSERT INTO c VALUES(70, 7, 'theirs')", SYNC("c", "t", ""),
+              "SELECT tessera_set_metadata('/disk/t', 'k', 'second')", SYNC("t", "c", "\"merge\":true"),
+              "SELECT tessera_consolidate('db:t') > 0", SYNC("t", "c", ""), "SELECT tessera_vacuum('db:t') > 0",
+              SYNC("t", "c", ""), "SELECT tessera_upkeep('/disk/c') IS NOT NULL"},
+    .again = {"INSERT INTO t VALUES(33, 3, 'three')"},
+    .also = {"SELECT key, value FROM tessera_metadata('/disk/c')"},
+    .interleaved = true};
+
 /* A dataset in TileDB-VCF's layout. `info` has DP=7, `fmt` has GT=0/1. */
 static const scenario variants = {
     .name = "variants",
@@ -684,4 +702,4 @@ const scenario *const scenarios[] = {
     &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
     &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
     &hidden,  &attached,    &revert,        &grids,        &streams,      &plain,       &changes,          &variants,
-    NULL};
+    &syncs,   NULL};
