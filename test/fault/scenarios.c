@@ -642,6 +642,35 @@ static const scenario plain = {
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 
+static const scenario windows = {
+    .name = "windows",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, y INT32 DIMENSION(0, 7, 4), x INT32 "
+              "DIMENSION(0, 7, 4), v FLOAT64, k TEXT)",
+              "INSERT INTO t " ROWS(0, 60) "SELECT i / 8, i % 8, nullif(i * 7 % 23, 5) / 2.0, 'k' || i % 3 FROM n",
+              "CREATE TABLE w(dy, dx, f)", "INSERT INTO w VALUES(-1, 0, 1), (0, 0, -2.5), (1, 1, 1)",
+              "CREATE TABLE b(name, low, high)",
+              "INSERT INTO b VALUES('south', 0, 3), ('north', 4, 9), ('none', 90, 99)"},
+#define QUERY(name, select) "CREATE VIRTUAL TABLE " name " USING tessera_query(" select ")", "SELECT * FROM " name
+    .steps =
+        {QUERY("a", "SELECT y, x, avg(v) OVER (PARTITION BY x ORDER BY y ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING), "
+                    "v - lag(v) OVER (PARTITION BY x ORDER BY y), median(v) OVER (PARTITION BY y) FROM t"),
+         QUERY("c",
+               "SELECT x, max(s) AS m FROM (SELECT x, y, sum(v) OVER (PARTITION BY x ORDER BY y) AS s FROM t) GROUP "
+               "BY x"),
+         QUERY("d",
+               "SELECT p.y, p.x, avg(q.v) FROM t p JOIN t q ON q.y BETWEEN p.y - 1 AND p.y + 1 AND q.x BETWEEN p.x "
+               "- 1 AND p.x + 1 GROUP BY p.y, p.x"),
+         QUERY("e", "SELECT p.y, p.x, sum(q.v * w.f) FROM t p JOIN w JOIN t q ON q.y = p.y + w.dy AND q.x = p.x + w.dx "
+                    "GROUP BY p.y, p.x"),
+         QUERY("f",
+               "SELECT b.name, avg(v), percentile(v, 40) FROM t JOIN b ON t.y BETWEEN b.low AND b.high GROUP BY 1"),
+         QUERY("g", "SELECT y / 2 AS r, count(DISTINCT k), max(v) FILTER (WHERE x > 2) FROM t WHERE k IN ('k1', 'k2') "
+                    "GROUP BY 1"),
+         "DROP TABLE a", "DROP TABLE c", "DROP TABLE d"},
+#undef QUERY
+    .extra = true,
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"}};
+
 static const scenario changes = {
     .name = "changes",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT, s TEXT)",
@@ -695,11 +724,54 @@ static const scenario variants = {
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 
-const scenario *const scenarios[] = {
-    &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
-    &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
-    &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
-    &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
-    &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
-    &hidden,  &attached,    &revert,        &grids,        &streams,      &plain,       &changes,          &variants,
-    &syncs,   NULL};
+const scenario *const scenarios[] = {&sparse,
+                                     &transaction,
+                                     &deletes,
+                                     &dense,
+                                     &version_3,
+                                     &version_9,
+                                     &version_12,
+                                     &two_arrays,
+                                     &filters,
+                                     &create,
+                                     &definitions,
+                                     &drop,
+                                     &copies,
+                                     &create_as,
+                                     &labels,
+                                     &exchange,
+                                     &evolve,
+                                     &metadata,
+                                     &groups,
+                                     &merge_sparse,
+                                     &merge_dense,
+                                     &merge_9,
+                                     &merge_duplicates,
+                                     &merge_12,
+                                     &purge,
+                                     &inside,
+                                     &inside_upkeep,
+                                     &reading,
+                                     &queries,
+                                     &texts,
+                                     &looking,
+                                     &blocks,
+                                     &spill,
+                                     &busy,
+                                     &busy_old,
+                                     &late_dense,
+                                     &late_sources,
+                                     &late_sparse,
+                                     &late_old,
+                                     &spill_dense,
+                                     &hidden,
+                                     &attached,
+                                     &revert,
+                                     &grids,
+                                     &streams,
+                                     &plain,
+                                     &changes,
+                                     &variants,
+                                     &syncs,
+                                     &windows,
+                                     NULL};
