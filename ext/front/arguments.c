@@ -55,9 +55,10 @@ static void literal_append(sqlite3_str *out, sqlite3_value *value, bool listed) 
     break;
   }
   case SQLITE_BLOB: {
-    const uint8_t *bytes = sqlite3_value_blob(value);
+    const uint8_t *bytes = sqlite3_value_blob(value); /* NULL if those of zeroblob() find no memory */
+    if (!bytes && size) sqlite3_str_appendchar(out, INT32_MAX, ' ');
     sqlite3_str_appendall(out, "x'");
-    for (uint64_t i = 0; i < size; i++) sqlite3_str_appendf(out, "%02x", bytes[i]);
+    for (uint64_t i = 0; i < size && bytes; i++) sqlite3_str_appendf(out, "%02x", bytes[i]);
     sqlite3_str_appendchar(out, 1, '\'');
     break;
   }

@@ -317,8 +317,9 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
   uint64_t each = tsr_datatype_size(datatype), size, count;
   int type = sqlite3_value_type(value), code;
   if (type == SQLITE_BLOB) {
-    const uint8_t *p = sqlite3_value_blob(value);
     size = (uint64_t)sqlite3_value_bytes(value);
+    const uint8_t *p = sqlite3_value_blob(value); /* NULL if those of zeroblob() find no memory */
+    if (!p && size) return tsx_out_of_memory(error);
     if (size % each)
       return tsx_fail(error, TSR_MISMATCH, "%llu bytes are not a whole number of %s values of %llu bytes each",
                       (unsigned long long)size, tsr_datatype_name(datatype), (unsigned long long)each);

@@ -92,7 +92,9 @@ int tsx_value_place(sqlite3_value *value, tsr_datatype datatype, tsx_place *plac
     *place = (tsx_place){.has_low = true, .has_high = true};
     if ((uint64_t)sqlite3_value_bytes(value) != each)
       return tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(datatype));
-    memcpy(place->low, sqlite3_value_blob(value), each);
+    const void *bytes = sqlite3_value_blob(value); /* NULL if those of zeroblob() find no memory */
+    if (!bytes) return tsx_out_of_memory(error);
+    memcpy(place->low, bytes, each);
     memcpy(place->high, place->low, sizeof place->high);
     return TSR_OK;
   }

@@ -630,7 +630,8 @@ static const scenario plain = {
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t')", "CREATE TABLE p(k, v)",
               "INSERT INTO p VALUES(1, 'one'), (3, 'three')"},
     .steps =
-        {"SELECT row FROM tessera_select('SELECT r / 2 AS k, count(*), sum(a) FROM t WHERE c > ? GROUP BY 1', 2)",
+        {"SELECT row FROM tessera_select('SELECT max(r), ? AS z FROM t', zeroblob(3))",
+         "SELECT row FROM tessera_select('SELECT r / 2 AS k, count(*), sum(a) FROM t WHERE c > ? GROUP BY 1', 2)",
          "SELECT row FROM tessera_select('SELECT a_str, count(*) AS n FROM ''/disk/e'' GROUP BY 1 ORDER BY 2, 1')",
          "SELECT row FROM tessera_select('WITH w AS (SELECT r, max(a) AS m FROM t GROUP BY r) SELECT p.v, w.m FROM "
          "w JOIN p ON p.k = w.r UNION ALL SELECT ''all'', max(a) FROM t')",

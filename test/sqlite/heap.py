@@ -74,5 +74,20 @@ def test_statements_fail_or_succeed_within_the_heap_limit():
     assert failures > len(WORK) // 2, f"only {failures} statements ran out of memory"
 
 
+def test_zeros_that_find_no_memory():
+    """The zeros of zeroblob() take memory only when a function asks for them."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT64 DIMENSION(0, 9), v INT16[], b BLOB)")
+    for sql in ("SELECT length(tessera_sql('SELECT ?', zeroblob(50000000)))", "SELECT length(row) FROM tessera_select('SELECT ?', zeroblob(50000000))",
+                "INSERT INTO t VALUES (1, zeroblob(50000000), NULL)", "INSERT INTO t VALUES (1, NULL, zeroblob(50000000))"):
+        set_heap_limit(host.memory_used() + 8_000_000)
+        try:
+            e = db.error(sql)
+        finally:
+            set_heap_limit(0)
+        assert e.code in (None, NOMEM) or "memory" in (e.text or ""), f"{sql}: {e} ({e.code})"
+        same(db.query("SELECT * FROM t"), [], sql)
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
