@@ -5,6 +5,7 @@ usage: surface.py EXTENSION ARRAYS
 """
 import json
 import os
+import struct
 import sys
 
 from host import Database, check_contains, folder, literal, main, same
@@ -161,6 +162,29 @@ def test_hidden_columns_have_the_names_of_their_arguments():
         hidden = [name for name, is_hidden in columns if is_hidden]
         if "array_path" in hidden:
             same((hidden[0], hidden[-4:]), ("array_path", ["array_key", "as_of", "since", "array_schema"]), module)
+
+
+def test_rows_of_tables_without_create_have_numbers():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("INSERT INTO t VALUES(1, 10), (2, 20), (3, 30)")
+    for table, count in (("tessera_select('SELECT x FROM t')", 3), ("tessera_explain('SELECT x FROM t UNION SELECT max(v) FROM t')", 2), ("tessera_schema('db:t')", 2), ("tessera_log('db:t')", 1)):
+        numbers = [n for n, in db.query(f"SELECT rowid FROM {table}")]
+        same(len(numbers), count, table)
+        same(numbers, list(range(numbers[0], numbers[0] + count)), table)
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    same(len({n for n, in db.query("SELECT rowid FROM temp.c(1)")}), 3, "tessera_changes")
+
+
+def test_a_value_may_be_the_bytes_of_its_datatype():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 3, 4) LABEL lat FLOAT32 LABEL n INT16, v INT32)")
+    db.query("SELECT tessera_write_label('db:t', 'lat', '[0.5, 1.5, 2.5, 4]'), tessera_write_label('db:t', 'n', '[-3, 0, 5, 300]')")
+    for label, kind, value, y in (("lat", "f", 1.6, 1), ("lat", "f", 3.5, 3), ("n", "h", -300, 0), ("n", "h", 299, 3)):
+        same(db.query("SELECT tessera_nearest('db:t', ?, ?), tessera_nearest('db:t', ?, ?)", (label, value, label, struct.pack("<" + kind, value))), [(y, y)], (label, value))
+    same(db.value("SELECT tessera_nearest('db:t', 'lat', 3.5, 'nearest', 0.25)"), None, "0.5 away from FLOAT32")
+    same(db.value("SELECT tessera_nearest('db:t', 'lat', 3.5, 'nearest', 0.5)"), 3)
+    check_contains(db.error("SELECT tessera_nearest('db:t', 'lat', x'00')").text, "label 'lat': expected one value of FLOAT32")
 
 
 def test_an_array_is_a_path_and_never_a_bare_name():
