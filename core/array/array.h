@@ -279,6 +279,10 @@ int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists
 /* *whole: whether a listed fragment has all of its files. */
 int tsr__fragment_is_whole(tsr_array *array, const tsr_committed *item, bool *whole, tsr_error *error);
 
+/* Fails with TSR_CORRUPT if a listed fragment, whose files are gone, is one of tsr__log_outlived; the message says what
+ * to do. Else returns TSR_OK. */
+int tsr__fragment_fail_outlived(const tsr_array *array, const char *name, tsr_error *error);
+
 /* Fails for a missing file of a listed fragment; on entry `error` says what is missing. Lists the array again:
  * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_ERROR if a vacuum that was cut off has begun to remove it,
  * TSR_CORRUPT otherwise. */

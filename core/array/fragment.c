@@ -201,6 +201,16 @@ int tsr__fragment_is_whole(tsr_array *array, const tsr_committed *item, bool *wh
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
+int tsr__fragment_fail_outlived(const tsr_array *array, const char *name, tsr_error *error) {
+  const tsr_committed *longer = tsr__log_outlived(array->log.listing, name);
+  if (!longer) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT,
+                   "fragment %s is committed, but gone: another program has probably consolidated the commits while it "
+                   "was vacuumed, and %s has its cells. tessera_consolidate(path, 'commits') cancels it, if "
+                   "tessera_check(path) finds nothing else",
+                   name, longer->name);
+}
+
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;
@@ -219,6 +229,8 @@ int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, t
         "array %s: the states that need fragment %s are lost: it was merged into %s, and a vacuum that was "
         "cut off has begun to remove it: %s",
         array->path, fragment->name, merged, before.message);
+  rc = tsr__fragment_fail_outlived(array, fragment->name, error);
+  if (rc < 0) return tsr__wrap(error, "array %s", array->path);
   return tsr__fail(error, TSR_CORRUPT, "array %s: fragment %s is committed, but %s", array->path, fragment->name,
                    before.message);
 }

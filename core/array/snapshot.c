@@ -853,6 +853,17 @@ uint64_t tsr__array_present(const tsr_array *array) {
   return array->log.frozen ? array->log.frozen : tsr__environment_present(array->environment);
 }
 
+/* Fails because a committed fragment is gone: `missing` says which file. */
+static int fail_gone(tsr_array *array, const char *missing, tsr_error *error) {
+  const tsr_commit_list *fragments = &array->log.listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    bool exists;
+    TSR_TRY(tsr__fragment_find(array, &fragments->items[i], &exists, error));
+    if (!exists) TSR_TRY(tsr__fragment_fail_outlived(array, fragments->items[i].name, error));
+  }
+  return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", missing);
+}
+
 /* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the fragment was probably
  * vacuumed: list the array again. If the same file is still missing, a vacuum may have been interrupted between the
  * removal of a fragment and that of its commit: skip missing fragments that a vacuum file names, as if the vacuum had
@@ -867,7 +878,7 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
                            vacuum_cut, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
     const bool again = rc == TSR_NOT_FOUND && *before && error->subject == missing;
-    if (again && vacuum_cut) return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
+    if (again && vacuum_cut) return fail_gone(array, before, error);
     vacuum_cut |= again;
     memcpy(before, error->message, sizeof before);
     missing = error->subject;

@@ -517,6 +517,18 @@ static int check_unfinished_work(commits_check *k) {
 
 /* ---- Fragments of the new layout --------------------------------------------------------------------------------- */
 
+/* tsr__log_outlived, by what the check has found. */
+static const char *find_longer(const tsr_checker *c, const tsr_checked_fragment *gone) {
+  const uint64_t length = gone->parsed.end - gone->parsed.start;
+  if (!tsr__name_ends_in(gone->commit, TSR_SUFFIX_CONSOLIDATED)) return NULL;
+  for (uint64_t i = 0; i < c->fragments.count; i++) {
+    const tsr_checked_fragment *one = c->fragments.entries[i].value;
+    if (one->parsed.end - one->parsed.start > length && tsr__may_be_source(gone->name, &one->parsed, one->name))
+      return one->name;
+  }
+  return NULL;
+}
+
 static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
   const char *merged = tsr__map_get(&k->covered, f->name);
   if (!tsr__check_is_there(k->c, f->commit)) return TSR_OK; /* a vacuum has removed both */
@@ -525,6 +537,13 @@ static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
         k->c, TSR_SEVERITY_NOTE, f->commit,
         "fragment %s is committed and gone: a vacuum was cut off, %s has its cells; tessera_vacuum finishes it",
         f->name, merged);
+  const char *longer = find_longer(k->c, f);
+  if (longer)
+    return tsr__check_say(
+        k->c, TSR_SEVERITY_ERROR, f->commit,
+        "fragment %s is committed, but gone: another program has probably consolidated the commits "
+        "while it was vacuumed, and %s has its cells; tessera_consolidate(path, 'commits') cancels it",
+        f->name, longer);
   return tsr__check_say(k->c, TSR_SEVERITY_ERROR, f->commit, "fragment %s is committed, but missing", f->name);
 }
 

@@ -259,6 +259,20 @@ int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *c
   return rc;
 }
 
+const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const char *name) {
+  const tsr_committed *items = listing->fragments.items, *gone = NULL, *longer = NULL;
+  for (uint64_t i = 0; i < listing->fragments.count && !gone; i++)
+    if (strcmp(items[i].name, name) == 0) gone = &items[i];
+  if (!gone || !gone->joined) return NULL;
+  const uint64_t length = gone->parsed.end - gone->parsed.start;
+  for (uint64_t i = 0; i < listing->fragments.count && !longer; i++) {
+    const tsr_committed *one = &items[i];
+    if (one->prepared || one->parsed.end - one->parsed.start <= length) continue;
+    if (tsr__may_be_source(name, &one->parsed, one->name)) longer = one;
+  }
+  return longer;
+}
+
 /* ---- Cut .con files ---------------------------------------------------------------------------------------------- */
 
 /* A .con is cut if it is empty or ends within an entry.

@@ -528,6 +528,12 @@ int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer 
 /* The same for all vacuum files of a listing. Names are borrowed until the array is listed again. */
 int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error);
 
+/* Returns a committed merged fragment that probably has the cells of the fragment `name`, whose files are gone; NULL if
+ * there is none. TileDB lists the commits, then writes a .con with all of them, in place: if a vacuum removes some
+ * meanwhile, the .con names them from then on, and no vacuum file does. So only a .con commits such a fragment, and its
+ * times are within those of a longer one. A consolidation of commits cancels the entry. */
+const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const char *name);
+
 typedef struct tsr_partial_consolidation { /* which names other files of the array commit or rule out; all borrowed */
   tsr_store *store;
   tsr_memory *memory;

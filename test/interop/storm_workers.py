@@ -357,7 +357,8 @@ def tessera_maintainer(config):
             with one_merge(config, array, kind, ours=True):
                 t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
         elif act < 0.85:
-            t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
+            with locked(config, "commits.lock", fcntl.LOCK_SH):
+                t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
         elif act < 0.95:
             key = f"m{r.randrange(4)}"
             t.again(lambda db: db.execute("SELECT tessera_set_metadata(?, ?, ?)", (array, key, r.randrange(1000))).fetchall())
@@ -475,10 +476,12 @@ def tiledb_maintainer(config):
             if r.random() < 0.6:
                 # TileDB's second consolidation of commits fails if a .del was consolidated and vacuumed. That is its own error, and nothing is lost.
                 # TileDB writes consolidated footers and metadata in place: if it is killed meanwhile, it cannot open the array any more.
-                with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else one_merge(config, array, kind):
+                # Its .con names what a vacuum removes while it is written, and then no reader can open the array (errata 111).
+                with locked(config, "commits.lock", fcntl.LOCK_EX) if kind == "commits" else not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else \
+                        one_merge(config, array, kind):
                     tiledb.consolidate(path, config=settings)
             else:
-                with not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
+                with locked(config, "commits.lock", fcntl.LOCK_SH), not_to_be_killed(config):  # killed between a fragment and its commit file, a vacuum leaves an array that TileDB does not open
                     tiledb.vacuum(path, config=settings)
         except tiledb.TileDBError as error:
             errors.count("TileDB, upkeep: " + str(error))

@@ -673,6 +673,43 @@ def test_a_bad_copy_of_a_delete_in_consolidated_commits():
     same(db.query("SELECT * FROM tessera_check('db:t')"), [], "check")
 
 
+def test_a_con_that_was_written_beside_a_vacuum():
+    """A .con that another program writes in place names fragments that were vacuumed meanwhile (errata 111). The error and the check say what cancels them, and it does; a fragment
+    that is gone without a merged one is missing."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INTEGER DIMENSION, a INTEGER)")
+    for i in range(4):
+        db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+    folder = os.path.join(os.path.dirname(path), "a")
+    names = sorted(os.listdir(os.path.join(folder, "__fragments")))
+    db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
+    [merged] = os.listdir(os.path.join(folder, "__fragments"))
+    db.query("INSERT INTO t VALUES(4, 4)")
+    con = f"{'_'.join(names[0].split('_')[:3])}_{names[3].split('_')[3]}_{'ab' * 16}_22.con"
+    with open(os.path.join(folder, "__commits", con), "w", encoding="utf-8") as f:
+        f.writelines(f"__commits/{name}.wrt\n" for name in [*names, merged])
+    fresh = again(path)
+    error = fresh.error("SELECT count(*) FROM t").text
+    for part in f"fragment {names[0]} is committed, but gone", f"{merged} has its cells", "tessera_consolidate(path, 'commits') cancels it":
+        check_contains(error, part)
+    findings = fresh.query("SELECT severity, file, message FROM tessera_check('db:t') WHERE severity <> 'note'")
+    same([(severity, file) for severity, file, _ in findings], [("error", f"__commits/{con}")] * 4)
+    for name, (_, _, message) in zip(names, findings):
+        for part in f"fragment {name} is committed, but gone", f"{merged} has its cells", "tessera_consolidate(path, 'commits') cancels it":
+            check_contains(message, part)
+    fresh.query("SELECT tessera_consolidate('db:t', 'commits')")
+    same(fresh.query("SELECT x, a FROM t ORDER BY x"), [(i, i) for i in range(5)])
+    sound(fresh)
+    fresh.close()
+    [last] = set(os.listdir(os.path.join(folder, "__fragments"))) - {merged}
+    shutil.rmtree(os.path.join(folder, "__fragments", last))
+    fresh = again(path)
+    error = fresh.error("SELECT count(*) FROM t").text
+    check_contains(error, last)
+    assert "has its cells" not in error, error
+    fresh.close()
+    db.close()
+
+
 def test_unencrypted_files_of_an_encrypted_array_are_not_believed():
     """Someone without the key adds metadata or a commit of deletes: reads, merges and the check say that it is not encrypted."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
