@@ -283,6 +283,10 @@ TSR_API int tsr_unchanged_next(tsr_unchanged *unchanged, tsr_reader *reader, con
 
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
 
+/* Tells an array whose store has moved to another path, and follows it there, that path: messages name it, and the arrays
+ * of labels are opened below it. `path` is copied. */
+TSR_API int tsr_array_moved(tsr_array *array, const char *path, tsr_error *error);
+
 /* Freezes the array, or unfreezes it. While it is frozen, all its snapshots show the state and the clock of the moment
  * of freezing, as one transaction needs. If other processes have merged fragments of that state with later commits and
  * vacuumed them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare still relists the array if it has changed.

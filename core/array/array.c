@@ -221,6 +221,16 @@ void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes) { tsr__cache_se
 
 const char *tsr_array_path(const tsr_array *array) { return array->path; }
 
+int tsr_array_moved(tsr_array *array, const char *path, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *copy;
+  TSR_TRY(TSR_ALLOC_RAW(&array->environment->memory, strlen(path) + 1, &copy, error));
+  memcpy(copy, path, strlen(path) + 1);
+  tsr__free(array->path);
+  array->log.path = array->path = copy;
+  return TSR_OK;
+}
+
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
 /* Reads a file of the array that is one generic tile (tsr__read_tile). */

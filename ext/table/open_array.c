@@ -207,6 +207,20 @@ int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_
   return *key ? TSR_OK : tsx_out_of_memory(error);
 }
 
+/* ALTER TABLE RENAME, and ROLLBACK TO that undoes it, move an array in the database while it is open. */
+static int follow_rename(tsx_array *array, const char *path, tsr_error *error) {
+  char *schemas[2] = {NULL, NULL}, *names[2] = {NULL, NULL};
+  if (!array->in_database || !strcmp(tsr_array_path(array->core), path)) return TSR_OK;
+  int code = tsx_table_name_parse(tsr_array_path(array->core) + strlen("db:"), &schemas[0], &names[0], error);
+  if (code >= 0) code = tsx_table_name_parse(path + strlen("db:"), &schemas[1], &names[1], error);
+  if (code >= 0 && sqlite3_stricmp(names[0], names[1])) code = tsr_array_moved(array->core, path, error);
+  for (int i = 0; i < 2; i++) {
+    sqlite3_free(schemas[i]);
+    sqlite3_free(names[i]);
+  }
+  return code < 0 ? code : TSR_OK;
+}
+
 /* Returns the array if it is open, else opens it. With a creation the array is new and is always opened. */
 static int find_or_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                               unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
@@ -217,6 +231,7 @@ static int find_or_open_array(tsx_connection *connection, const char *path, cons
   while (array && (array->gone || strcmp(array->path, identity) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(identity);
+    TSX_TRY(follow_rename(array, path, error));
   } else {
     const int code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {

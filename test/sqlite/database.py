@@ -168,6 +168,40 @@ def test_rename():
     same(xs(db, "w"), list(range(8)))
 
 
+def test_labels_of_a_renamed_table():
+    """Labels are read and written where the table is, not at its former name, which another table may have."""
+    declared = "USING tessera(kind=dense, x INTEGER DIMENSION(0, 9, 10) LABEL lat FLOAT64, a INTEGER)"
+    file = path("labels.db")
+    db = Database(file)
+    db.query(f"CREATE VIRTUAL TABLE d {declared}")
+    db.query("SELECT tessera_write_label('db:d', 'lat', '[1.5, 2.5, 3.5]')")
+    db.query("INSERT INTO d(x, a) VALUES(0, 1), (1, 2), (2, 3)")
+    for undo in "ROLLBACK", "ROLLBACK TO s":
+        db.query("BEGIN")
+        db.query("SAVEPOINT s")
+        db.query("ALTER TABLE d RENAME TO d2")
+        same(db.query("SELECT x, lat FROM d2 WHERE x = 0"), [(0, 1.5)])
+        db.query(undo)
+        same(db.query("SELECT x, lat FROM d WHERE lat = 2.5"), [(1, 2.5)])
+        if undo != "ROLLBACK":
+            db.query("COMMIT")
+    db.query("ALTER TABLE d RENAME TO d2")
+    same(db.query("SELECT x, lat FROM d2 WHERE x = 0"), [(0, 1.5)])
+    db.query(f"CREATE VIRTUAL TABLE d {declared}")
+    db.query("SELECT tessera_write_label('db:d', 'lat', '[2.5, 200, 300]')")
+    db.query("INSERT INTO d(x, a) VALUES(0, 100), (1, 200), (2, 300)")
+    same(db.query("SELECT x, lat, a FROM d2 ORDER BY x"), [(0, 1.5, 1), (1, 2.5, 2), (2, 3.5, 3)])
+    db.query("INSERT INTO d2(lat, a) VALUES(2.5, 22)")
+    same(db.query("SELECT x, a FROM d2 ORDER BY x"), [(0, 1), (1, 22), (2, 3)])
+    db.query("SELECT tessera_write_label('db:d2', 'lat', '[7, 8, 9]')")
+    for each in db, Database(file):
+        same(each.query("SELECT x, lat FROM d2 ORDER BY x"), [(0, 7.0), (1, 8.0), (2, 9.0)])
+        same(each.query("SELECT x, lat FROM d ORDER BY x"), [(0, 2.5), (1, 200.0), (2, 300.0)])
+        sound(each, "d")
+        sound(each, "d2")
+        each.close()
+
+
 def test_a_view_in_the_place_of_a_table_is_no_altered_table():
     db = Database()
     made(db)
