@@ -574,6 +574,21 @@ static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, cons
   return joined_budget(query, j, text->size + 2 * sizeof *text, error);
 }
 
+#define SHOWN_SIZE 48 /* bytes of a datetime's text */
+
+/* Makes a text that means an instant of a datetime dimension the text that SQL shows for it: texts of other units and
+ * forms equal the coordinate, too, as in a comparison of rows. `text` holds it. */
+static void as_coordinate(const tsx_query *query, const tsx_expr *left, tsr_value *value, char text[SHOWN_SIZE]) {
+  int64_t at;
+  if (value->type != TSR_VALUE_TEXT || left->kind != TSX_EXPR_NAME) return;
+  const tsx_column *column = &query->table->columns[left->column];
+  if (column->form != TSX_DATETIME || column->datetimes_integer) return;
+  const tsr_datatype datatype = column->description->datatype;
+  if (tsr_datetime_place(datatype, value->as.text.bytes, value->as.text.size, &at) != TSR_INSTANT_AT) return;
+  const int size = tsr_datetime_print(datatype, at, text);
+  if (size > 0) value->as.text = (tsr_text_value){text, (uint64_t)size};
+}
+
 /* Adds a row, with values in the order of joined_wanted. A row with a null in a bound column matches no coordinate and
  * is skipped. Texts of bound columns are copied; other texts must live as long as the query. */
 static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
@@ -582,9 +597,12 @@ static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, ts
   const uint32_t bindings = join->on.binding_count;
   if (joined->row_count == joined->room) TSX_TRY(joined_more(query, j, error));
   for (uint32_t b = 0; b < bindings; b++) {
-    if (values[b].type == TSR_VALUE_NULL) return TSR_OK;
-    TSX_TRY(values_number(query, j, &joined->values[b], &values[b], &joined->numbers[joined->row_count * bindings + b],
-                          error));
+    tsr_value value = values[b];
+    char text[SHOWN_SIZE];
+    if (value.type == TSR_VALUE_NULL) return TSR_OK;
+    as_coordinate(query, join->on.bindings[b].left, &value, text);
+    TSX_TRY(
+        values_number(query, j, &joined->values[b], &value, &joined->numbers[joined->row_count * bindings + b], error));
   }
   values += bindings;
   for (uint32_t c = 0; c < join->column_count; c++)

@@ -171,5 +171,24 @@ def test_numbers_beside_datetimes_mean_what_they_mean_in_the_view():
     db.close()
 
 
+def test_joins_of_two_units():
+    """A joined datetime of another unit is the same instant, as it is for rows; one between two coordinates is none."""
+    os.chdir(host.FOLDER)
+    db = Database()
+    for name, unit in ("days", "DATE"), ("seconds", "DATETIME_SEC"), ("millis", "DATETIME_MS"):
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera(t {unit} DIMENSION, v INTEGER)")
+        db.query(f"INSERT INTO {name} VALUES('2024-04-01', 1), ('2024-04-03', 3)")
+    db.query("INSERT INTO millis VALUES('2024-04-02 00:00:00.250', 7)")
+    db.query("INSERT INTO seconds VALUES('2024-04-01 00:00:01', 9)")
+    for cells, joined, expected in (("days", "seconds", 2), ("days", "millis", 2), ("seconds", "millis", 2), ("days", "days", 2)):
+        for kind, rows in ("JOIN", expected), ("LEFT JOIN", 3 if cells == "seconds" else 2):
+            text = f"SELECT count(*) AS rows, count(b.v) AS joined, sum(b.v) AS total FROM {cells} a {kind} {joined} b ON a.t = b.t"
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+            same(db.query("SELECT * FROM q"), [(rows, expected, 4)], text)
+            same(db.query(text), [(rows, expected, 4)], text)
+            db.query("DROP TABLE temp.q")
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
