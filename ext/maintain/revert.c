@@ -60,7 +60,12 @@ static int revert_enter(const revert_call *c, const char *path, tsr_error *error
       code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", message ? message : sqlite3_errstr(code));
   sqlite3_free(message);
   if (result < 0) return result;
-  return c->address.array->transaction ? TSR_OK : tsx_fail(error, TSR_ERROR, "%s was replaced meanwhile", path);
+  tsx_transaction *transaction = c->address.array->transaction;
+  tsx_table *table = c->connection->tables.arrays;
+  if (transaction) return TSR_OK;
+  while (table && (table->array != c->address.array || !table->commit.begun)) table = table->next;
+  if (!table) return tsx_fail(error, TSR_ERROR, "%s was replaced meanwhile", path);
+  return tsx_transaction_of(table, &transaction, error); /* ROLLBACK TO has ended it since SQLite called xBegin */
 }
 
 static int revert_take_slice(revert_call *c, sqlite3_value *slice, const tsr_schema *schema, tsr_error *error) {

@@ -99,13 +99,12 @@ static void merge_and_vacuum(tsx_table *table, uint64_t fanout) {
   tsx_array_changed(array);
 }
 
-bool tsx_upkeep_in_begin(tsx_table *table) {
+void tsx_upkeep_in_begin(tsx_table *table) {
   const uint64_t fanout = fanout_of(table);
   tsr_error unseen; /* tsx_transaction_of reports it */
-  if (!fanout || !table->in_database || tsx_table_ready(table, &unseen) < 0) return false;
-  if (table->array->transaction || table->array->making.creation || !is_due(table, fanout)) return false;
-  merge_and_vacuum(table, fanout);
-  return true;
+  if (!fanout || !table->in_database || tsx_table_ready(table, &unseen) < 0) return;
+  if (!table->array->transaction && !table->array->making.creation && is_due(table, fanout))
+    merge_and_vacuum(table, fanout);
 }
 
 /* Returns a table that has published, or NULL: there is none, or others are yet to publish. */

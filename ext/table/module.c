@@ -760,7 +760,8 @@ static int module_destroy(sqlite3_vtab *vtab) {
     return tsx_vtab_error(vtab, &error);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  if (tsx_transaction_detach(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
+  if (tsx_transaction_may_detach(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
+  if (!table->in_database) tsx_transaction_detach(table);
   if (table->array && tsx_deferred_publish(table->connection, table->array, &error) < 0)
     return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of these commits */
   if (table->array && is_directory && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
@@ -779,6 +780,7 @@ static int module_destroy(sqlite3_vtab *vtab) {
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (table->in_database) tsx_transaction_detach(table);
   tsx_creation_fail(table); /* if this transaction made the array */
   return module_disconnect(vtab);
 }

@@ -318,6 +318,7 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
     if (!strcmp(array->path, key)) {
       tsx_transaction_end_unchanged(array);
       tsx_array_changed(array);
+      array->changing = true;
     }
   sqlite3_free(key);
 }
@@ -348,6 +349,8 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 static int begin_snapshot(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   const int lost = tsx_connection_report_lost(connection, error);
   if (lost < 0) return lost;
+  if (array->unsettled) tsx_array_changed(array);
+  if (array->unsettled && sqlite3_get_autocommit(connection->db)) array->unsettled = false;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* closes the snapshots of the last statement, whose cursors are closed */
     array->statement = connection->statement.number;

@@ -69,6 +69,8 @@ struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
   char *path; /* identifies the array, see tsx_array_key */
   bool in_database; /* the array lives in shadow tables: its commits are part of SQLite's own */
+  bool changing; /* a function that is running changes it */
+  bool unsettled; /* in the database: a function has changed it in a transaction of the host, which may undo that */
   uint64_t permitted; /* value of permissions.restrictions when tsx_array_permitted last allowed the path */
   bool has_key;
   uint8_t key[32];
@@ -743,7 +745,7 @@ struct tsx_transaction {
   char *schema_name; /* the database of the tables that write it */
   tsx_transaction_owner owner;
   tsx_savepoints savepoints;
-  bool merged; /* xBegin has merged fragments, which are in `base`; an older savepoint can undo that */
+  const tsx_table *leader; /* the table that began it, which learns of each savepoint from then on; only compared */
   uint64_t rewinds; /* how often the writer was rewound */
   tsx_created_table *created; /* tables that this transaction has created */
   tsx_transaction_sync sync;
@@ -761,9 +763,12 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path);
  * that, so call this before uncommitted changes are read or written. */
 int tsx_transactions_check(tsx_connection *connection, tsr_error *error);
 
-/* Call before the table is dropped: ends the transaction of its array. Fails if the transaction has changed the
- * array. */
-int tsx_transaction_detach(tsx_table *table, tsr_error *error);
+/* Fails if the table cannot be dropped, because the transaction has changed its array. */
+int tsx_transaction_may_detach(const tsx_table *table, tsr_error *error);
+
+/* Ends the transaction of the table's array: the table is dropped. If its array is in the database, that has happened,
+ * since until then it may fail, and the transaction goes on with its rows. */
+void tsx_transaction_detach(tsx_table *table);
 
 /* Call before the array is closed, or when its creation is taken back: ends its transaction. A commit that xSync has
  * prepared is left for recovery. */
@@ -865,8 +870,8 @@ int tsx_upkeep_check(const tsx_table *table, tsr_error *error);
 
 /* Call it in xBegin, before the array's transaction begins. Merges fragments of an array in the database if the table's
  * option auto_consolidate asks for it and enough transactions have come. An error of the merge is kept in
- * array->upkeep; SQLite may have rolled back. Returns true if the array may have changed. */
-bool tsx_upkeep_in_begin(tsx_table *table);
+ * array->upkeep; SQLite may have rolled back. */
+void tsx_upkeep_in_begin(tsx_table *table);
 
 /* The same for arrays in directories and buckets, at the end of xCommit, for the tables that have published rows
  * (commit.published). Does nothing while xCommit of other tables of the transaction is yet to come: they publish

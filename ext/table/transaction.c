@@ -139,6 +139,18 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
   return code;
 }
 
+/* Call it when a function ends: what it has read of an array before it changed it is no state for later statements. In
+ * the host's transaction nothing tells that ROLLBACK, or ROLLBACK TO, undoes the change. */
+static void function_has_changed(tsx_connection *connection) {
+  const bool in_transaction = !sqlite3_get_autocommit(connection->db) && !connection->savepoint.alone;
+  for (tsx_array *array = connection->arrays.list; array; array = array->next) {
+    if (!array->changing) continue;
+    array->changing = false;
+    array->unsettled |= in_transaction && array->in_database;
+    tsx_array_changed(array);
+  }
+}
+
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
   const int published = tsx_deferred_publish_path(connection, path, error);
   if (published < 0) return published;
@@ -225,6 +237,7 @@ static void savepoint_undo(sqlite3 *db, const tsx_function_savepoint *s, tsr_err
 int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
   sqlite3 *db = connection->db;
   tsx_function_savepoint *s = &connection->savepoint;
+  function_has_changed(connection);
   if (!s->open) return code;
   sqlite3_free(s->reserve);
   s->reserve = NULL;
@@ -469,7 +482,8 @@ static int creation_rollback(sqlite3_vtab *vtab) {
  *   xBegin       Comes before a statement that writes the table, but not after CREATE in the same transaction: then
  *                rows come without xBegin, and savepoints that were open at the CREATE are never announced.
  *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin, only the innermost is
- *                announced.
+ *                announced. If another table has written the array before, that savepoint may be older than its rows, so
+ *                only the table that began the transaction counts.
  *   xRollbackTo  May name a savepoint for which xSavepoint never came, such as -1. That savepoint is older than the
  *                first write, so all changes are undone. xRollbackTo does not come for a table whose CREATE it undoes.
  *                Such a table is found to be missing later, by its id in NAME_config (drop_vanished).
@@ -523,7 +537,7 @@ static void transaction_end(tsx_array *array, bool abandon) {
 
 void tsx_transaction_end_unchanged(tsx_array *array) {
   const tsx_transaction *t = array->transaction;
-  if (t && !tsr_writer_changed(t->writer) && !t->sync.done && !t->sync.published) transaction_end(array, true);
+  if (t && !tsr_writer_changed(t->writer) && !t->sync.published) transaction_end(array, true);
 }
 
 void tsx_transaction_close(tsx_array *array) {
@@ -587,6 +601,7 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   if (!transaction) return tsx_out_of_memory(error);
   memset(transaction, 0, sizeof *transaction);
   transaction->array = array;
+  transaction->leader = table;
   transaction->references = 1;
   array->transaction = transaction;
   const int code = transaction_open(table, transaction, error);
@@ -691,16 +706,20 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
   return found;
 }
 
-int tsx_transaction_detach(tsx_table *table, tsr_error *error) {
-  tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
+int tsx_transaction_may_detach(const tsx_table *table, tsr_error *error) {
+  const tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
   /* In the database the changes are dropped with the array, unless a savepoint other than DROP's own can restore
    * both. */
   bool may_go = table->in_database && transaction->savepoints.count <= 1;
   if (tsr_writer_changed(transaction->writer) && !may_go)
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
-  transaction_end(table->array, true); /* the last call for this table; another table begins the transaction again */
   return TSR_OK;
+}
+
+void tsx_transaction_detach(tsx_table *table) {
+  /* the last call for this table; another table begins the transaction again */
+  if (table->array) transaction_end(table->array, !table->in_database);
 }
 
 int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error) {
@@ -725,9 +744,8 @@ static int begin_watched(tsx_table *table, const tsx_watch *watch, tsr_error *er
   TSX_TRY(tsx_transactions_check(table->connection, error));
   /* SQLite has locked the table's own database, which need not be the one that the array is in */
   if (!table->in_database && tsx_store_is(table->path)) TSX_TRY(tsx_store_lock(table->connection, table->path, error));
-  const bool merged = tsx_upkeep_in_begin(table);
+  tsx_upkeep_in_begin(table);
   TSX_TRY(tsx_transaction_of(table, &transaction, error));
-  transaction->merged |= merged;
   const int code = tsx_watch_end(watch, table->connection->db, table->schema_name, error);
   if (code < 0) {
     tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
@@ -755,7 +773,7 @@ static tsx_transaction *transaction_of(sqlite3_vtab *vtab) {
 
 int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
-  if (!transaction) return SQLITE_OK;
+  if (!transaction || transaction->leader != (tsx_table *)vtab) return SQLITE_OK;
   uint32_t count = transaction->savepoints.count;
   if (count && transaction->savepoints.list[count - 1].number >= number)
     return SQLITE_OK; /* already announced through another table */
@@ -793,9 +811,11 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
     mark = transaction->savepoints.list[keep - 1].mark;
   else keep = 0;
   transaction->savepoints.count = keep;
-  if (transaction->merged && !mark.cells && !mark.removed && !mark.boxes) {
+  /* In the database, what functions and merges have changed before the first row may be undone, too, so the next row
+   * begins another transaction, in the state as it is then. */
+  if (transaction->array->in_database && !mark.cells && !mark.removed && !mark.boxes) {
     tsx_snapshots_undo(transaction->array, transaction, mark);
-    transaction_end(transaction->array, false); /* the next row begins another, in the fragments as they are then */
+    transaction_end(transaction->array, false);
     return SQLITE_OK;
   }
   return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;

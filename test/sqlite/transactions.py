@@ -1179,5 +1179,152 @@ def test_rows_that_no_update_came_for_are_forgotten():
     same(keys(db), [*range(80000), *range(80001, 100001)])
 
 
+def test_savepoints_before_the_first_of_two_tables():
+    """SQLite tells a table that begins to write only of the innermost savepoint. A second table of the array, or the table itself after its schema was read again, must not take an
+    older savepoint for one that has the rows of the first."""
+    many = "INSERT INTO t SELECT value, 1 FROM json_each('[1, 2]')"
+    by_trigger, one, other = "INSERT INTO source VALUES(1, 1)", "INSERT INTO t VALUES(1, 1)", "INSERT INTO t2 VALUES(4, 4)"
+    reload = ["SAVEPOINT z", "CREATE TABLE n(x)", "ROLLBACK TO z", "RELEASE z"]
+    within = ["SAVEPOINT s0", "SAVEPOINT s", one, "RELEASE s"]
+    histories = [[["SAVEPOINT s0", first, other] for first in (by_trigger, many, one)] + [[*within, other]],
+                 [["SAVEPOINT s0", first, *reload, "INSERT INTO t VALUES(4, 4)"] for first in (by_trigger, many)] +
+                 [[*within, *reload, "INSERT INTO t VALUES(4, 4)"], [*within, "ALTER TABLE t RENAME TO t3", "INSERT INTO t3 VALUES(4, 4)"],
+                  ["SAVEPOINT s0", "ALTER TABLE t RENAME TO t3", by_trigger, "SAVEPOINT z", "ROLLBACK TO z", "RELEASE z", "INSERT INTO t3 VALUES(4, 4)"]]]
+    for in_database in False, True:
+        for history in histories[1] + (histories[0] if not in_database else []):
+            file, db = open_database()
+            place = "" if in_database else f"{literal(array(file, 'a'))}, "
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INTEGER DIMENSION, a INTEGER)")
+            if not in_database:
+                db.query(f"CREATE VIRTUAL TABLE t2 USING tessera({literal(array(file, 'a'))})")
+            db.query("CREATE TABLE source(x, a)")
+            db.query("CREATE TRIGGER r AFTER INSERT ON source BEGIN INSERT INTO t VALUES(new.x, new.a); END")
+            for sql in ["BEGIN", *history, "ROLLBACK TO s0", "COMMIT"]:
+                db.query(sql)
+            same(keys(db), [], f"{'in the database' if in_database else 'beside it'}: {history}")
+            db.close()
+
+
+APPEND = """SELECT tessera_create_as('db:t', 'SELECT 9 AS x, 9 AS a%s UNION ALL SELECT 3, 33%s', '{"dimensions":["x"],"if_exists":"append"}')"""
+
+
+def test_functions_that_a_savepoint_undoes():
+    """A function changes an array in the database, a row is written, and ROLLBACK TO undoes both: the transaction goes on without what the function has done."""
+    functions = {APPEND % (", NULL AS e", ", NULL"): True, "SELECT tessera_consolidate('db:t')": True, """SELECT tessera_upkeep('db:t', '{"fanout":4,"vacuum":true,"grace_s":0}')""": True,
+                 "SELECT tessera_add_attribute('db:t', 'z INT32')": False, "SELECT tessera_extend_enumeration('db:t', 'e', 'q')": False,
+                 "SELECT tessera_add_check('db:t', 'k', 'a < 100')": False, "SELECT tessera_set_metadata('db:t', 'k', 1)": False}
+    then = {"SELECT 1": [3, 6], "INSERT INTO t(x, a) VALUES(8, 8)": [4, 14], "UPDATE t SET a = a + 1 WHERE x = 3": [3, 7], "INSERT OR IGNORE INTO t(x, a) VALUES(9, 51)": [4, 57],
+            "INSERT OR FAIL INTO t(x, a) VALUES(9, 51)": [4, 57], "SELECT tessera_revert('db:t', 'committed')": [3, 6]}
+    for dense in False, True:
+        for function, both in functions.items():
+            for sql, expected in then.items() if both or not dense else ():
+                file, db = open_database()
+                db.query(f"CREATE VIRTUAL TABLE t USING tessera(cache_mb=0, {'kind=dense, x INTEGER DIMENSION(0, 9, 10)' if dense else 'x INTEGER DIMENSION'}, a INTEGER, e TEXT ENUM('p'))")
+                for i in range(1, 4):
+                    db.query("INSERT INTO t(x, a) VALUES(?1, ?1)", (i,))
+                for step in "BEGIN", "SAVEPOINT s", function, "SELECT * FROM t", "INSERT INTO t(x, a) VALUES(5, 5)", "SELECT * FROM t", "ROLLBACK TO s", sql, "COMMIT":
+                    db.query(step)
+                for each in db, again(file):
+                    same(list(each.query("SELECT count(a), sum(a) FROM t")[0]), expected, f"{function}; {sql}")
+                db.close()
+
+
+def test_statements_see_what_a_function_has_done():
+    """Also while the host still reads the rows of another statement."""
+    for place in "", "'a', ":
+        file, db = open_database()
+        place = place and f"{literal(array(file, 'a'))}, "
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INTEGER DIMENSION, a INTEGER)")
+        make(db, "other", "x INTEGER DIMENSION, a INTEGER", array(file, "other"))
+        for table in "other", "t":
+            db.query(f"INSERT INTO {table} VALUES(1, 1), (2, 2)")
+        for begin in "SELECT 1", "BEGIN":
+            before = db.value("SELECT count(*) FROM t")
+            open_cursor = db.cursor("SELECT * FROM other")
+            db.next(open_cursor)
+            db.query(begin)
+            db.query("SELECT * FROM t")
+            db.query(APPEND % ("", ""))
+            same(db.query("SELECT a FROM t WHERE x = 3"), [(33,)])
+            same(db.value("SELECT count(*) FROM t"), max(before, 4))
+            db.query("UPDATE t SET a = a + 1 WHERE x = 3")
+            while db.next(open_cursor):
+                pass
+            if begin == "BEGIN":
+                db.query("COMMIT")
+            same(db.query("SELECT a FROM t WHERE x = 3"), [(34,)])
+        db.close()
+
+
+def test_a_function_after_a_commit_that_failed():
+    """The transaction has no rows, COMMIT fails, and a function changes the array: what comes then goes by what the function has done."""
+    append = """SELECT tessera_create_as('db:t', 'SELECT 3 AS x, 30 AS a UNION ALL SELECT 4, 40', '{"dimensions":["x"],"if_exists":"append"}')"""
+    for first in ["DELETE FROM t WHERE x = 37"], ["SAVEPOINT s", "INSERT INTO t VALUES(5, 5)", "ROLLBACK TO s"]:
+        for sql, expected in {"SELECT 1": [(1, 1), (3, 30), (4, 40)], "UPDATE t SET a = a + 1": [(1, 2), (3, 31), (4, 41)],
+                              "INSERT OR IGNORE INTO t VALUES(4, 99)": [(1, 1), (3, 30), (4, 40)], "DELETE FROM t WHERE a > 10": [(1, 1)]}.items():
+            file, db = open_database()
+            db.query("CREATE VIRTUAL TABLE t USING tessera(x INTEGER DIMENSION, a INTEGER)")
+            db.query("CREATE TABLE n(x)")
+            db.query("INSERT INTO t VALUES(1, 1), (3, 3)")
+            for step in "BEGIN", "INSERT INTO n VALUES(1)", *first:
+                db.query(step)
+            reader = again(file)
+            reader.query("BEGIN")
+            reader.query("SELECT count(*) FROM n")
+            same(db.error("COMMIT").code, BUSY)
+            reader.close()
+            db.query(append)
+            same(db.query("SELECT * FROM t ORDER BY x"), [(1, 1), (3, 30), (4, 40)])
+            db.query(sql)
+            db.query("COMMIT")
+            for each in db, again(file):
+                same(each.query("SELECT * FROM t ORDER BY x"), expected, f"{first}; {sql}")
+            db.close()
+
+
+def test_a_drop_that_fails_keeps_the_rows():
+    """DROP TABLE of an array in the database fails while a statement is open: the transaction goes on with its rows."""
+    for sql in "SELECT x FROM o", "SELECT id FROM t_files", "SELECT value FROM json_each('[1, 2, 3]')":
+        _, db = open_database()
+        db.query("CREATE VIRTUAL TABLE t USING tessera(x INTEGER DIMENSION, a INTEGER)")
+        db.query("CREATE TABLE o(x)")
+        db.query("INSERT INTO o VALUES(1), (2), (3)")
+        db.query("INSERT INTO t VALUES(0, 0)")
+        db.query("BEGIN")
+        db.query("INSERT INTO t VALUES(1, 1), (2, 2)")
+        cursor = db.cursor(sql)
+        db.next(cursor)
+        same(db.error("DROP TABLE t").code, LOCKED)
+        while db.next(cursor):
+            pass
+        same(keys(db), [0, 1, 2])
+        db.query("COMMIT")
+        same(keys(db), [0, 1, 2])
+        db.query("DROP TABLE t")
+        db.close()
+
+
+def test_a_function_that_is_undone_beside_an_open_statement():
+    """ROLLBACK and ROLLBACK TO undo what a function has changed in the database while the host reads another statement's rows."""
+    for function in ("SELECT tessera_add_attribute('db:t', 'z INT32')", "SELECT tessera_extend_enumeration('db:t', 'e', 'q')", "SELECT tessera_consolidate('db:t')",
+                     """SELECT tessera_upkeep('db:t', '{"fanout":4,"vacuum":true,"grace_s":0}')""", APPEND % (", ''p'' AS e", ", ''p''")):
+        for end in "ROLLBACK TO s", "ROLLBACK":
+            for reads in False, True:
+                _, db = open_database()
+                db.query("CREATE VIRTUAL TABLE t USING tessera(cache_mb=0, x INTEGER DIMENSION, a INTEGER, e TEXT ENUM('p'))")
+                for i in range(4):
+                    db.query("INSERT INTO t VALUES(?1, ?1, 'p')", (i,))
+                db.query("BEGIN")
+                cursor = db.cursor("SELECT * FROM t")
+                db.next(cursor)
+                db.query("SAVEPOINT s")
+                db.query(function)
+                if reads:
+                    db.query("SELECT sum(a) FROM t")
+                db.query(end)
+                same(db.query("SELECT * FROM t ORDER BY x"), [(i, i, "p") for i in range(4)], f"{function}; {end}")
+                db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
