@@ -133,6 +133,14 @@ def test_tables():
     same(pa.table(made)["t"].to_pylist(), [1.5, None, 3.0], "values")
     frame.set_index(frame.station).drop(columns="station").rename_axis(None).to_parquet("unnamed.parquet")
     same(tessera.create("unnamed", "unnamed.parquet").dims, ("index",), "an index without a name")
+    # pandas describes a RangeIndex and does not write it
+    for start, stop, step, name in (2023, 2026, 1, "year"), (5, 11, 2, None), (0, 3, 1, None), (0, 3, 1, "k"), (9, 3, -2, "k"):
+        numbered = frame.drop(columns="day").set_index(pd.RangeIndex(start, stop, step, name=name))
+        numbered.to_parquet("numbered.parquet")
+        with _Patched(importlib.import_module("tessera.files"), "_ROWS", 2):
+            made = tessera.create("numbered", "numbered.parquet", if_exists="replace")
+        given = tessera.create("given", numbered, if_exists="replace")
+        same((made.dims, pa.table(made).to_pylist()), (given.dims, pa.table(given).to_pylist()), f"range({start}, {stop}, {step}) as {name}")
     os.makedirs("several")
     for number in range(3):
         frame.assign(station=frame.station + str(number)).to_parquet(f"several/{number}.parquet")

@@ -130,15 +130,43 @@ def _parquet(file, bar, path, connection, if_exists, options):
     schema, columns = dataset.schema, None
     described = (schema.pandas_metadata or {}).get("index_columns", [])
     index = [name for name in described if isinstance(name, str)]
-    if index and "dimensions" not in options and if_exists != "append":
-        options = {**options, "dimensions": [_unnamed(name, index) for name in index]}
     columns = [_unnamed(name, index) for name in schema.names]
     bar.total = dataset.count_rows()
     batches = (batch.rename_columns(columns) for batch in dataset.to_batches(batch_size=_ROWS))
     schema = schema.remove_metadata()
     for place, name in enumerate(columns):
         schema = schema.set(place, schema.field(place).with_name(name))
+    dimensions = [_unnamed(name, index) for name in index]
+    counted = _range_of(described, bar.total) if len(dataset.files) == 1 else None
+    if counted and counted[0] not in columns:
+        dimensions, (schema, batches) = [counted[0]], _with_range(schema, batches, *counted)
+    if dimensions and "dimensions" not in options and if_exists != "append":
+        options = {**options, "dimensions": dimensions}
     return _stream(schema, _counted(bar, batches), path, connection, if_exists, options)
+
+
+def _range_of(described, rows):
+    """Returns the name, start and step of a RangeIndex, which pandas describes but does not write; None if it only counts the rows, as without a name from 0 on."""
+    if len(described) != 1 or not isinstance(described[0], dict) or described[0].get("kind") != "range":
+        return None
+    name, start, stop, step = (described[0].get(key) for key in ("name", "start", "stop", "step"))
+    if not all(isinstance(number, int) for number in (start, stop, step)) or step == 0 or len(range(start, stop, step)) != rows or (name is None and (start, step) == (0, 1)):
+        return None
+    return "index" if name is None else str(name), start, step
+
+
+def _with_range(schema, batches, name, start, step):
+    """Returns the schema and the batches with a first column that counts from `start` in steps of `step`."""
+    import pyarrow
+    schema = schema.insert(0, pyarrow.field(name, pyarrow.int64(), False))
+
+    def counted():
+        at = start
+        for batch in batches:
+            numbers = pyarrow.array(range(at, at + step * batch.num_rows, step), pyarrow.int64())
+            at += step * batch.num_rows
+            yield pyarrow.RecordBatch.from_arrays([numbers, *batch.columns], schema=schema)
+    return schema, counted()
 
 
 def _unnamed(name, index):
