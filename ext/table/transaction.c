@@ -776,7 +776,7 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   if (!transaction || transaction->leader != (tsx_table *)vtab) return SQLITE_OK;
   uint32_t count = transaction->savepoints.count;
   if (count && transaction->savepoints.list[count - 1].number >= number)
-    return SQLITE_OK; /* already announced through another table */
+    return SQLITE_OK; /* announced before */
   if (count == transaction->savepoints.room) {
     uint32_t room = count ? count * 2 : 8;
     struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints.list, room * sizeof *more);
