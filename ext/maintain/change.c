@@ -153,11 +153,17 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
+/* Gives the schema that a change is made to: the newest, even if its time is ahead of this machine's clock, which may
+ * have been set back since. Borrowed until the array is closed. */
+static int newest_schema(const tsx_address *address, const tsr_schema **schema, tsr_error *error) {
+  return tsr_array_schema(address->array->core, TSR_TIME_NOW - 1, schema, error);
+}
+
 /* Checks that no column has this name yet. SQL compares column names case-insensitively. */
 static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
   const tsr_schema *schema;
   int code = TSR_OK;
-  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  TSX_TRY(newest_schema(address, &schema, error));
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
@@ -205,7 +211,7 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
  * unknown name is returned unchanged. */
 static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
   const tsr_schema *schema;
-  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  TSX_TRY(newest_schema(address, &schema, error));
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
   *name = shown;
@@ -283,7 +289,7 @@ void tsx_drop_check(sqlite3_context *context, int count, sqlite3_value **values)
 
 static int find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found, tsr_error *error) {
   const tsr_schema *schema;
-  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  TSX_TRY(newest_schema(address, &schema, error));
   return tsx_enumeration_find(address, schema, name, found, error);
 }
 
@@ -372,7 +378,7 @@ static void keep_other_bounds(const tsr_schema *schema, tsx_slice *slice) {
 static int change_expand(tsx_address *address, sqlite3_value *json, tsx_slice *slice, tsr_error *error) {
   const tsr_schema *schema;
   bool any = false;
-  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  TSX_TRY(newest_schema(address, &schema, error));
   if (!schema->current_domain)
     return tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
                     address->path);
