@@ -64,6 +64,14 @@ static int given_up(tsr_claim *c, tsr_error *error) {
   return tsr__fail(error, TSR_ABORT, "another sync of this array fills %s, or has filled it", c->to->name);
 }
 
+/* Says what is in the way of a first sync: an array, which another sync has made since the caller looked, or things that
+ * no sync makes. */
+static int in_the_way(tsr_claim *c, tsr_error *error) {
+  tsr_object_kind kind;
+  TSR_TRY(tsr__object_kind(c->to, "", &kind, error));
+  return kind == TSR_OBJECT_ARRAY ? given_up(c, error) : tsr__creation_in_the_way(c->to, error);
+}
+
 /* ---- Living and dead --------------------------------------------------------------------------------------------- */
 
 typedef enum claim_life { CLAIM_DEAD, CLAIM_LIVES, CLAIM_MAY_LIVE, CLAIM_UNKNOWN } claim_life;
@@ -266,8 +274,9 @@ static int remove_rest(tsr_claim *c, tsr_error *error) {
   return rc;
 }
 
-/* Fails if there is anything in the root but a claim. */
+/* Fails if there is anything in the root but this sync's claim. */
 static int check_empty(tsr_claim *c, tsr_error *error) {
+  const tsr_entry *entry = NULL;
   tsr_listing root = {0};
   uint64_t generation;
   bool empty = true;
@@ -275,8 +284,10 @@ static int check_empty(tsr_claim *c, tsr_error *error) {
   for (uint64_t i = 0; i < root.count; i++)
     empty &= !strcmp(root.entries[i].name, TSR_BUCKET_CLAIM) || tsr__bucket_is_proof(root.entries[i].name) ||
              is_staged(&root.entries[i]) || parse_claim(c, &root.entries[i], &generation);
+  const bool claimed = highest_claim(c, &root, &entry) > c->generation; /* since the caller has looked */
   tsr__listing_release(&root);
-  return empty ? TSR_OK : tsr__creation_in_the_way(c->to, error);
+  if (claimed) return given_up(c, error);
+  return empty ? TSR_OK : in_the_way(c, error);
 }
 
 /* Fails if an empty place was made a moment ago: another process may be about to fill it. */
@@ -339,8 +350,7 @@ int tsr__claim_take(tsr_claim *c, tsr_error *error) {
   }
   if (rc != TSR_EXISTS) return *error = one, rc;
   TSR_TRY(tsr__object_kind(c->to, "", &kind, error));
-  if (kind == TSR_OBJECT_ARRAY) return given_up(c, error); /* since the caller has looked */
-  if (kind != TSR_OBJECT_NONE || c->to->is_one_file) return tsr__creation_in_the_way(c->to, error);
+  if (kind != TSR_OBJECT_NONE || c->to->is_one_file) return in_the_way(c, error);
   return take_over(c, error);
 }
 
