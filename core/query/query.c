@@ -7,16 +7,13 @@
  *
  * If a coordinate turns out to lie outside the grid of groups that was planned, the query runs again without that grid.
  *
- * Sections: medians and percentiles; what is collected; values in rows of extremes; queries of cells; expressions of
- * the query; reading; opening; results; and tsr_aggregate_open, which runs a query of its own.
+ * Sections: what is collected; queries of cells; expressions of the query; reading; opening; results.
  */
 #include "query/query.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/heap.h"
 #include "base/sort.h"
 #include "model/datatype.h"
 #include "environment/environment.h"
@@ -26,114 +23,6 @@
 
 #define QUERY_MEMORY (UINT64_C(1) << 30)
 #define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
-#define DOUBT_MAX    1e-10 /* tolerated relative error of a sum */
-
-/* ---- Medians and percentiles: pairs of a group and a value, sorted once ----------------------------------------- */
-
-typedef struct listed { /* an element of tsr_query_run.collected.lists */
-  uint64_t group;
-  double value;
-} listed;
-
-#define LISTED_POLL 65536u /* values after which a sort polls for cancellation */
-
-/* Numbers that sort as the values do; no value is NaN or -0.0 (batch.c). */
-static uint64_t number_of(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
-}
-
-static double value_of(uint64_t number) {
-  const uint64_t bits = number ^ (number >> 63 ? UINT64_C(1) << 63 : UINT64_MAX);
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-/* Sorts a list by value on all threads, and then moves each value to its group. `pairs`: room for the list; `starts`:
- * for one number a group, all 0. */
-static int sort_list(tsr_query_run *run, listed *list, uint64_t count, uint64_t groups, tsr_pair *pairs,
-                     uint64_t *starts, unsigned threads, tsr_error *error) {
-  tsr_memory *memory = &run->snapshot->array->environment->memory;
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    starts[list[i].group]++;
-    pairs[i] = (tsr_pair){number_of(list[i].value), (uint32_t)list[i].group};
-  }
-  TSR_TRY(tsr__pairs_sort_many(pairs, (tsr_pair *)(void *)list, count, threads, memory, error));
-  for (uint64_t g = 0; g < groups; g++) {
-    const uint64_t values = starts[g];
-    starts[g] = sum;
-    sum += values;
-  }
-  for (uint64_t i = 0; i < count; i++) {
-    if (i % LISTED_POLL == 0) TSR_TRY(tsr__cancelled(memory, error));
-    list[starts[pairs[i].cell]++] = (listed){pairs[i].cell, value_of(pairs[i].key)};
-  }
-  return TSR_OK;
-}
-
-static bool comes_after(const void *unused, const listed *a, const listed *b) {
-  (void)unused;
-  return a->group != b->group ? a->group > b->group : a->value > b->value;
-}
-
-TSR_DEFINE_HEAP(listed_heap, void, listed, comes_after)
-
-/* The same in place, which is slower. */
-static int sort_list_in_place(tsr_query_run *run, listed *list, uint64_t count, tsr_error *error) {
-  listed_heap_build(NULL, list, count);
-  for (uint64_t end = count - 1; end > 0; end--) {
-    const listed last = list[end];
-    if (end % LISTED_POLL == 0) TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-    list[end] = list[0];
-    listed_heap_sink_deep(NULL, list, end, 0, last);
-  }
-  return TSR_OK;
-}
-
-/* Sorts the lists of values by group. */
-static int sort_lists(tsr_query_run *run, unsigned threads, tsr_error *error) {
-  const uint64_t groups = run->collected.records.size / (run->layout.words * sizeof(uint64_t));
-  for (uint32_t m = 0; m < run->layout.measure_count; m++) {
-    listed *list = (listed *)(void *)run->collected.lists[m].data;
-    const uint64_t count = run->collected.lists[m].size / sizeof *list;
-    uint64_t *starts = NULL;
-    tsr_pair *pairs = NULL;
-    if (count == 0) continue;
-    int rc = TSR_ALLOC_RAW(&run->memory, count, &pairs, NULL);
-    if (rc >= 0) rc = TSR_ALLOC_ARRAY(&run->memory, groups, &starts, NULL);
-    rc = rc < 0 ? sort_list_in_place(run, list, count, error)
-                : sort_list(run, list, count, groups, pairs, starts, threads, error);
-    tsr__free(pairs);
-    tsr__free(starts);
-    TSR_TRY(rc);
-  }
-  return TSR_OK;
-}
-
-/* Returns the lower bound of `group`: the index of the first value whose group is not below it. */
-static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t group) {
-  uint64_t low = 0;
-  while (low < count) {
-    const uint64_t middle = low + (count - low) / 2;
-    if (list[middle].group < group) low = middle + 1;
-    else count = middle;
-  }
-  return low;
-}
-
-/* Computes a percentile of a group's list. */
-static void list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent, tsr_value *value) {
-  const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
-  const uint64_t count = run->collected.lists[measure].size / sizeof *list;
-  const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
-  *value = (tsr_value){.type = TSR_VALUE_NULL};
-  if (first == end) return;
-  value->type = TSR_VALUE_REAL;
-  value->as.real = tsr__percentile(&list[first].value, sizeof *list / sizeof list->value, end - first, percent);
-}
 
 /* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
 
@@ -174,257 +63,6 @@ void tsr__collected_groups_release(collected_groups *collected) {
   tsr__buffer_release(&collected->records);
   tsr__free(collected->pairs);
   tsr__free(collected->lists);
-}
-
-/* ---- Values in rows of extremes (TSR_AGGREGATE_AT) -------------------------------------------------------------- */
-/* All aggregates of one extreme share words of the record: the extreme so far, and the coordinates of its row. Each has
- * words of its own for its value in that row. Among rows with equal extremes the one with the least coordinates counts,
- * in row-major order. If the extreme is null in all rows, the last one counts, as in SQLite, unless a filter has left
- * rows out.
- */
-
-/* Words of a record, from at->word on; the coordinates begin at AT_PLACE. */
-enum { AT_SEEN, AT_BEST, AT_BEST_SIZE, AT_PLACE };
-
-enum { AT_NONE, AT_NULL, AT_EXTREME }; /* what AT_SEEN says */
-
-/* The greatest (or least) extreme of the tiles of the group that will be read: from at->promise_word on, in the query's
- * records only. */
-enum { AT_PROMISED, AT_PROMISE, AT_PROMISE_WORDS };
-
-enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
-
-static uint32_t at_width(tsr_value_type type) { return type == TSR_VALUE_TEXT ? 2 : 1; }
-
-/* Assigns an aggregate the words of its extreme: an earlier aggregate's, or new ones. */
-static void at_share(tsr_query_run *run, query_at *at) {
-  for (const query_at *other = run->extremes.list; other < at; other++)
-    if (other->measure == at->measure && other->greatest == at->greatest) {
-      at->word = other->word;
-      return;
-    }
-  at->leads = true;
-  at->word = run->layout.words;
-  run->layout.words += AT_PLACE;
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
-    run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
-  at->promise_word = run->layout.words;
-  run->layout.words += AT_PROMISE_WORDS;
-}
-
-/* Prepares the aggregates that are values in the row of an extreme, and assigns their words of a record. */
-static int make_extremes(tsr_query_run *run, tsr_error *error) {
-  for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
-    const tsr_query_aggregate *aggregate = &run->query.aggregates[a], *of;
-    if (aggregate->function != TSR_AGGREGATE_AT) continue;
-    of = aggregate->of < run->query.aggregate_count ? &run->query.aggregates[aggregate->of] : NULL;
-    if (!of || !of->has_argument || (of->function != TSR_AGGREGATE_MIN && of->function != TSR_AGGREGATE_MAX))
-      return tsr__fail(error, TSR_ERROR, "aggregate %u is not a minimum or maximum", aggregate->of);
-    query_at *at = &run->extremes.list[run->extremes.count++];
-    *at = (query_at){
-        .aggregate = a, .measure = run->layout.measure_of[aggregate->of], .value = run->extremes.value_of[a]};
-    at->greatest = of->function == TSR_AGGREGATE_MAX;
-    at_share(run, at);
-    at->value_word = run->layout.words;
-    run->layout.words += AT_VALUE_WORDS;
-    run->layout.straight = false; /* texts may be borrowed from the batch */
-  }
-  return TSR_OK;
-}
-
-/* Writes one value of a vector as two words. */
-static void at_words(const tsr_vector *v, const void *values, uint64_t row, uint64_t *words) {
-  words[1] = v->whole ? v->whole[v->constant ? 0 : row] : 0;
-  if (v->type == TSR_VALUE_TEXT) {
-    words[0] = (uint64_t)(uintptr_t)((const tsr_text_value *)values)[row].bytes;
-    words[1] = ((const tsr_text_value *)values)[row].size;
-  } else {
-    words[0] = ((const uint64_t *)values)[row];
-  }
-}
-
-static int at_compare(tsr_value_type type, const uint64_t *a, const uint64_t *b) {
-  double x, y;
-  switch (type) {
-  case TSR_VALUE_REAL:
-  case TSR_VALUE_NUMBER:
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-  case TSR_VALUE_UNSIGNED: return (a[0] > b[0]) - (a[0] < b[0]);
-  case TSR_VALUE_TEXT:
-    return tsr__bytes_compare((const void *)(uintptr_t)a[0], a[1], (const void *)(uintptr_t)b[0], b[1]);
-  default: return ((int64_t)a[0] > (int64_t)b[0]) - ((int64_t)a[0] < (int64_t)b[0]);
-  }
-}
-
-/* Compares a new extreme with the record's: > 0 if it replaces it, 0 if they are equal. */
-static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
-  if (record[at->word + AT_SEEN] != AT_EXTREME) return 1;
-  const int c = at_compare(type, best, record + at->word + AT_BEST);
-  return at->greatest ? c : -c;
-}
-
-bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64_t *record) {
-  bool wanted = false;
-  for (const query_at *at = run->extremes.list; at < run->extremes.list + run->extremes.count; at++) {
-    const tsr_measure *m = &run->layout.measures[at->measure].measure;
-    uint64_t *promise = record + at->promise_word;
-    if (!at->leads) continue;
-    wanted |= known[m->count_at] == 0 && !promise[AT_PROMISED]; /* perhaps all of the group are null */
-    if (known[m->count_at] == 0) continue;
-    const uint64_t *end = known + (at->greatest ? m->high_at : m->low_at);
-    if (promise[AT_PROMISED]) {
-      const int c = at_compare(m->type, end, promise + AT_PROMISE);
-      if (at->greatest ? c < 0 : c > 0) continue;
-    }
-    promise[AT_PROMISED] = 1;
-    promise[AT_PROMISE] = *end;
-    wanted = true;
-  }
-  return wanted;
-}
-
-/* Returns true if coordinates a come before b. */
-static bool at_is_before(const tsr_query_run *run, const uint64_t *a, const uint64_t *b) {
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
-    const int c = at_compare(type, a, b);
-    if (c) return c < 0;
-    a += at_width(type);
-    b += at_width(type);
-  }
-  return false;
-}
-
-static bool at_is_null(const tsr_vector *v, uint64_t row) {
-  const uint64_t i = v->constant ? 0 : row;
-  if (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER) return v->as.reals[i] != v->as.reals[i];
-  return v->type == TSR_VALUE_NULL || v->type == TSR_VALUE_OPAQUE || (v->nulls && v->nulls[i]);
-}
-
-/* Returns true if the coordinates of a row come before `place`. */
-static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_t *place) {
-  const tsr_query_run *run = part->run;
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
-    uint64_t words[2];
-    at_words(v, v->as.integers, v->constant ? 0 : row, words);
-    const int c = at_compare(v->type, words, place);
-    if (c) return c < 0;
-    place += at_width(v->type);
-  }
-  return false;
-}
-
-/* Replaces the extreme and the values of all its aggregates by those of a row. */
-static void at_take(const query_part *part, const query_at *at, uint64_t row, uint64_t seen, const uint64_t *best,
-                    uint64_t *record) {
-  const tsr_query_run *run = part->run;
-  uint64_t *place = record + at->word + AT_PLACE;
-  record[at->word + AT_SEEN] = seen;
-  memcpy(record + at->word + AT_BEST, best, 2 * sizeof *best);
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
-    uint64_t words[2];
-    at_words(v, v->as.integers, v->constant ? 0 : row, words);
-    memcpy(place, words, at_width(v->type) * sizeof *place);
-    place += at_width(v->type);
-  }
-  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
-    if (of->word != at->word) continue;
-    const tsr_vector *value = &part->vectors[of->value];
-    uint64_t *words = record + of->value_word;
-    words[AT_KNOWN] = !at_is_null(value, row);
-    if (words[AT_KNOWN]) at_words(value, value->as.integers, value->constant ? 0 : row, words + AT_VALUE);
-  }
-}
-
-void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
-                       uint64_t *records) {
-  const tsr_query_run *run = part->run;
-  tsr_vector of = {
-      .type = run->layout.measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
-  of.as.integers = operand->values;
-  const bool filtered = run->layout.measures[at->measure].filter != QUERY_NONE;
-  for (uint32_t r = 0, n = 0; r < spread->count && at->leads; r++) {
-    uint64_t best[2] = {0};
-    const bool null = at_is_null(&of, r) || (of.nulls && of.nulls[r]);
-    if (null && filtered) continue;
-    if (spread->run_count > 0)
-      while (spread->ends[n] <= r) n++;
-    uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->layout.words;
-    if (null) {
-      if (record[at->word + AT_SEEN] == AT_NONE ||
-          (record[at->word + AT_SEEN] == AT_NULL && !at_row_is_before(part, r, record + at->word + AT_PLACE)))
-        at_take(part, at, r, AT_NULL, best, record);
-      continue;
-    }
-    at_words(&of, operand->values, r, best);
-    const int improves = at_improves(at, of.type, best, record);
-    if (improves > 0 || (improves == 0 && at_row_is_before(part, r, record + at->word + AT_PLACE)))
-      at_take(part, at, r, AT_EXTREME, best, record);
-  }
-}
-
-static int at_keep(tsr_query_run *run, tsr_value_type type, uint64_t *words, tsr_error *error) {
-  char *copy;
-  if (type != TSR_VALUE_TEXT) return TSR_OK;
-  TSR_TRY(TSR_ARENA_COPY(&run->arena, (const void *)(uintptr_t)words[0], words[1], &copy, error));
-  words[0] = (uint64_t)(uintptr_t)copy;
-  return TSR_OK;
-}
-
-/* Copies the extreme, its coordinates and the values of its aggregates. */
-static int at_copy(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
-  uint64_t *place = to + at->word + AT_PLACE;
-  memcpy(to + at->word, from + at->word, AT_PLACE * sizeof *to);
-  TSR_TRY(at_keep(run, run->layout.measures[at->measure].measure.type, to + at->word + AT_BEST, error));
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
-    memcpy(place, from + (place - to), at_width(type) * sizeof *place);
-    TSR_TRY(at_keep(run, type, place, error));
-    place += at_width(type);
-  }
-  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
-    uint64_t *words = to + of->value_word;
-    if (of->word != at->word) continue;
-    memcpy(words, from + of->value_word, AT_VALUE_WORDS * sizeof *words);
-    if (words[AT_KNOWN])
-      TSR_TRY(at_keep(run, tsr__program_type(run->expressions.program, of->value), words + AT_VALUE, error));
-  }
-  return TSR_OK;
-}
-
-int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
-  const uint64_t seen = from[at->word + AT_SEEN], before = to[at->word + AT_SEEN];
-  if (!at->leads || seen < before || seen == AT_NONE) return TSR_OK;
-  if (seen == AT_NULL) {
-    if (before == AT_NULL && at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)) return TSR_OK;
-    return at_copy(run, at, to, from, error);
-  }
-  const int improves = at_improves(at, run->layout.measures[at->measure].measure.type, from + at->word + AT_BEST, to);
-  if (improves < 0 || (improves == 0 && !at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)))
-    return TSR_OK;
-  return at_copy(run, at, to, from, error);
-}
-
-/* Sets *value to the result for a group. */
-static void extremes_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
-  const query_at *at = run->extremes.list;
-  while (at->aggregate != aggregate) at++;
-  const uint64_t *words = record + at->value_word;
-  *value = (tsr_value){.type = TSR_VALUE_NULL};
-  if (!words[AT_KNOWN]) return;
-  value->type = tsr__program_type(run->expressions.program, at->value);
-  value->as.unsigned_integer = words[AT_VALUE];
-  if (value->type == TSR_VALUE_TEXT) {
-    value->as.text.bytes = (const char *)(uintptr_t)words[AT_VALUE];
-    value->as.text.size = words[AT_VALUE_SIZE];
-  } else if (value->type == TSR_VALUE_NUMBER) {
-    value->type = words[AT_VALUE_SIZE] ? TSR_VALUE_INTEGER : TSR_VALUE_REAL;
-    if (words[AT_VALUE_SIZE]) value->as.integer = (int64_t)value->as.real;
-  }
 }
 
 /* ---- Queries of cells: the values of the columns, block by block ------------------------------------------------ */
@@ -676,7 +314,7 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
     run->layout.words = tsr__measure_place(measure, run->layout.words);
     run->layout.straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
   }
-  TSR_TRY(make_extremes(run, error));
+  TSR_TRY(tsr__query_extremes_make(run, error));
   run->layout.doubt_at = run->habits.stored_reals ? run->layout.words++ : QUERY_NO_WORD;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.blank, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.known, error));
@@ -886,10 +524,11 @@ int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
     values |= run->layout.measures[m].measure.list || run->layout.measures[m].measure.distinct;
   }
   const uint64_t wanted = lists ? wanted_mib(run, mib) : 0;
-  return tsr__fail(error, TSR_BUDGET,
-                   "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or %smemory_mb=%llu",
-                   values ? " or values" : "", (unsigned long long)mib, wanted ? "" : "at least ",
-                   (unsigned long long)TSR_MAX(wanted, twice));
+  return tsr__fail(
+      error, TSR_BUDGET,
+      "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or %smemory_mb=%llu",
+      values ? " or values" : "", (unsigned long long)mib, wanted ? "" : "at least ",
+      (unsigned long long)TSR_MAX(wanted, twice));
 }
 
 static int add_batches(tsr_query_run *run, tsr_error *error) {
@@ -916,7 +555,7 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   tsr__query_parts_release(run);
   tsr_reader_close(run->input.reader); /* NULL after the last unit of windows */
   run->input.reader = NULL;
-  TSR_TRY(sort_lists(run, run->query.threads ? run->query.threads : run->snapshot->array->threads, error));
+  TSR_TRY(tsr__query_lists_sort(run, run->query.threads ? run->query.threads : run->snapshot->array->threads, error));
   rc = list_groups(run, error);
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }
@@ -994,9 +633,8 @@ int tsr__query_cells_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_q
   return open_once(snapshot, query, &(query_habits){.work = "query", .places = true}, false, run, error);
 }
 
-/* Runs a query, as tsr_query_start does; a second time, without a grid for plain keys, if a coordinate was outside. */
-static int open_query(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
-                      tsr_error *error) {
+int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                    tsr_error *error) {
   const int rc = open_once(snapshot, query, habits, false, run, error);
   if (rc >= 0 || !*run || !(*run)->grouping.outside) return rc;
   tsr_query_close(*run);
@@ -1005,7 +643,7 @@ static int open_query(tsr_snapshot *snapshot, const tsr_query *query, const quer
 
 int tsr_query_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return open_query(snapshot, query, &(query_habits){.work = "query"}, run, error);
+  return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }
 
 void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {
@@ -1034,11 +672,6 @@ const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node) 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
 
 uint64_t tsr_query_groups(const tsr_query_run *run) { return run->result.count; }
-
-/* Returns the record of a group of the result. */
-static const uint64_t *result_record(const tsr_query_run *run, uint64_t group) {
-  return query_record(&run->collected.records, run->result.order[group], run->layout.words);
-}
 
 void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key, tsr_value *value) {
   const query_key *k = &run->grouping.keys[key];
@@ -1069,11 +702,11 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
 int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t aggregate, tsr_value *value,
                               tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const uint64_t *record = result_record(run, group);
+  const uint64_t *record = query_result_record(run, group);
   const uint32_t m = run->layout.measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
   if (asked->function == TSR_AGGREGATE_AT) {
-    extremes_value(run, aggregate, record, value);
+    tsr__query_extremes_value(run, aggregate, record, value);
     return TSR_OK;
   }
   if (m == ALL_ROWS) {
@@ -1082,174 +715,9 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
     return TSR_OK;
   }
   if (asked->function == TSR_AGGREGATE_MEDIAN || asked->function == TSR_AGGREGATE_PERCENTILE) {
-    list_value(run, m, run->result.order[group], asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent, value);
+    tsr__query_list_percentile(run, m, run->result.order[group],
+                               asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent, value);
     return TSR_OK;
   }
   return tsr__measure_value(&run->layout.measures[m].measure, asked->function, record, value, error);
-}
-
-/* ---- tsr_aggregate_open ----------------------------------------------------------------------------------------- */
-/* Count, sum, minimum and maximum of a field over a box, grouped by the values of dimensions: a query with the field as
- * its measure and the dimensions as keys.
- *
- * Its habits differ from those of a query of SQL: datetimes and times are integers, sums of integers may exceed 64 bits
- * without an error, and sums of reals may come from the statistics of tiles. Such a sum is an ordinary sum with
- * rounding errors; if the likely error may show in a result, everything is read again without statistics.
- */
-
-enum { AGGREGATE_SUM_OF, AGGREGATE_LEAST, AGGREGATE_GREATEST, AGGREGATES_OF }; /* the aggregates of the query */
-
-struct tsr_aggregate {
-  tsr_query_run *run;
-  const tsr_field *field;
-  const tsr_field *by[TSR_BY_MAX];
-  uint32_t by_count;
-  tsr_node value, nodes[TSR_BY_MAX];
-  tsr_query_key by_keys[TSR_BY_MAX];
-  tsr_query_aggregate of[AGGREGATES_OF];
-  uint8_t keys[TSR_BY_MAX][8]; /* of the last row that the caller got */
-};
-
-static bool is_numbers(const tsr_field *field) {
-  const tsr_kind kind = tsr_datatype_kind(field->datatype);
-  return field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
-}
-
-static int check_request(const tsr_schema *schema, const tsr_aggregate_request *request, tsr_error *error) {
-  if (request->by_count > TSR_BY_MAX)
-    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions: at most %u are possible", request->by_count,
-                     TSR_BY_MAX);
-  if (request->field >= schema->dimension_count + schema->attribute_count ||
-      !is_numbers(&schema->fields[request->field]))
-    return tsr__fail(error, TSR_ERROR, "field %u cannot be summed", request->field);
-  for (uint32_t k = 0; k < request->by_count; k++)
-    if (request->by[k] >= schema->dimension_count)
-      return tsr__fail(error, TSR_ERROR, "field %u is not a dimension", request->by[k]);
-  return TSR_OK;
-}
-
-static tsr_expression expression_of(tsr_node *node, uint32_t field) {
-  *node = (tsr_node){.operation = TSR_OP_FIELD, .field = field};
-  return (tsr_expression){.nodes = node, .count = 1};
-}
-
-static void make_query(tsr_aggregate *a, const tsr_schema *schema, const tsr_aggregate_request *request,
-                       tsr_query *query) {
-  static const tsr_aggregate_function functions[AGGREGATES_OF] = {TSR_AGGREGATE_TOTAL, TSR_AGGREGATE_MIN,
-                                                                  TSR_AGGREGATE_MAX};
-  a->field = &schema->fields[request->field];
-  a->by_count = request->by_count;
-  for (uint32_t k = 0; k < request->by_count; k++) {
-    a->by[k] = &schema->fields[request->by[k]];
-    a->by_keys[k] = (tsr_query_key){.expression = expression_of(&a->nodes[k], request->by[k])};
-  }
-  for (uint32_t i = 0; i < AGGREGATES_OF; i++)
-    a->of[i] = (tsr_query_aggregate){
-        .function = functions[i], .has_argument = true, .argument = expression_of(&a->value, request->field)};
-  *query = (tsr_query){.dimensions = request->dimensions,
-                       .key_count = request->by_count,
-                       .keys = a->by_keys,
-                       .aggregate_count = AGGREGATES_OF,
-                       .aggregates = a->of,
-                       .read_all = request->read_all,
-                       .memory_bytes = request->memory_bytes,
-                       .threads = request->threads};
-}
-
-static const tsr_measure *measure_of(const tsr_aggregate *a) {
-  return &a->run->layout.measures[a->run->layout.measure_of[AGGREGATE_SUM_OF]].measure;
-}
-
-/* Returns the sum of a group, rounded to a double; NaN if infinities of both signs are added. */
-static double real_sum_of(const tsr_aggregate *a, const uint64_t *record) {
-  tsr_value value;
-  (void)tsr__measure_value(measure_of(a), TSR_AGGREGATE_TOTAL, record, &value, NULL); /* a total never fails */
-  return value.type == TSR_VALUE_REAL ? value.as.real : NAN;
-}
-
-/* Returns true if rounding errors of sums from statistics may show in a result. */
-static bool aggregate_is_doubtful(const tsr_aggregate *a) {
-  for (uint64_t g = 0; g < tsr_query_groups(a->run); g++) {
-    const uint64_t *record = result_record(a->run, g);
-    double doubt;
-    memcpy(&doubt, &record[a->run->layout.doubt_at], sizeof doubt);
-    if (doubt > 0 && !(doubt <= DOUBT_MAX * fabs(real_sum_of(a, record)))) return true;
-  }
-  return false;
-}
-
-static int aggregate_run(tsr_aggregate *a, tsr_snapshot *snapshot, const tsr_aggregate_request *request,
-                         tsr_error *error) {
-  const query_habits habits = {.work = "aggregate", .plain = true, .stored_reals = true};
-  tsr_query query;
-  TSR_TRY(check_request(snapshot->schema, request, error));
-  make_query(a, snapshot->schema, request, &query);
-  TSR_TRY(open_query(snapshot, &query, &habits, &a->run, error));
-  if (query.read_all || !aggregate_is_doubtful(a)) return TSR_OK;
-  tsr_query_close(a->run);
-  query.read_all = true;
-  return open_query(snapshot, &query, &habits, &a->run, error);
-}
-
-int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
-                       tsr_error *error) {
-  TSR_OWN_ERROR(error);
-  tsr_aggregate *a;
-  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &a, error));
-  const int rc = aggregate_run(a, snapshot, request, error);
-  if (rc < 0) {
-    tsr_aggregate_close(a);
-    return rc;
-  }
-  *aggregate = a;
-  return TSR_OK;
-}
-
-void tsr_aggregate_close(tsr_aggregate *aggregate) {
-  if (!aggregate) return;
-  tsr_query_close(aggregate->run);
-  tsr__free(aggregate);
-}
-
-uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate) { return tsr_query_groups(aggregate->run); }
-
-/* Writes a number in a field's datatype. */
-static void set_number(const tsr_field *field, const tsr_value *value, uint8_t out[8]) {
-  const float narrow = value->type == TSR_VALUE_REAL ? (float)value->as.real : 0;
-  if (field->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);
-  else memcpy(out, &value->as.unsigned_integer, tsr_datatype_size(field->datatype)); /* little-endian */
-}
-
-static void set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_aggregate_row *row) {
-  tsr_value value;
-  tsr_query_key_value(a->run, index, k, &value);
-  row->keys[k] = a->keys[k];
-  row->key_sizes[k] = a->by[k]->cell_size;
-  if (value.type == TSR_VALUE_TEXT) {
-    row->keys[k] = value.as.text.bytes;
-    row->key_sizes[k] = value.as.text.size;
-  } else if (value.type == TSR_VALUE_NULL) { /* a NaN coordinate */
-    tsr__key_value(a->by[k]->datatype, UINT64_MAX, a->keys[k]);
-  } else {
-    set_number(a->by[k], &value, a->keys[k]);
-  }
-}
-
-void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row) {
-  tsr_aggregate *a = aggregate;
-  const tsr_measure *m = measure_of(a);
-  const uint64_t *record = result_record(a->run, index);
-  *row = (tsr_aggregate_row){.count = record[m->count_at], .nulls = record[0] - record[m->count_at]};
-  row->real_sum = real_sum_of(a, record);
-  if (tsr_datatype_kind(a->field->datatype) != TSR_KIND_FLOAT) {
-    const uint64_t *sum = record + m->sum_at; /* 128 bits, low half first */
-    row->fits = sum[1] == (sum[0] >> 63 ? UINT64_MAX : 0);
-    row->sum = row->fits ? (int64_t)sum[0] : 0;
-  }
-  for (uint32_t i = AGGREGATE_LEAST; row->count > 0 && i <= AGGREGATE_GREATEST; i++) {
-    tsr_value value;
-    (void)tsr__measure_value(m, a->of[i].function, record, &value, NULL); /* an extreme never fails */
-    set_number(a->field, &value, i == AGGREGATE_LEAST ? row->min : row->max);
-  }
-  for (uint32_t k = 0; k < a->by_count; k++) set_key(a, index, k, row);
 }

@@ -8,7 +8,8 @@
  * A record has the words of all measures of one group (accumulate.h); groups are numbered by groups.h, or by their
  * place in a grid if every key has a small range (keys.c).
  *
- * Sections: values in rows of extremes; what is collected; keys; boxes; the query itself; parts; statistics.
+ * Sections: values in rows of extremes; what is collected; percentiles; keys; the query itself; boxes; windows; the
+ * state of a run; parts; statistics; rising keys.
  */
 #ifndef TSR_QUERY_QUERY_H
 #define TSR_QUERY_QUERY_H
@@ -28,7 +29,7 @@
 
 typedef struct query_part query_part;
 
-/* ---- query.c: values in the row of a group's minimum or maximum (TSR_AGGREGATE_AT) ------------------------------ */
+/* ---- extremes.c: values in the row of a group's minimum or maximum (TSR_AGGREGATE_AT) --------------------------- */
 
 typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
   uint32_t aggregate, measure; /* its number; the measure whose extreme determines the row */
@@ -46,6 +47,9 @@ typedef struct query_extremes { /* all such aggregates of a query */
   uint32_t *coordinates; /* by dimension: number of the expression of its coordinate; NULL if the list is empty */
 } query_extremes;
 
+/* Prepares these aggregates, and assigns their words of a record. */
+int tsr__query_extremes_make(tsr_query_run *run, tsr_error *error);
+
 /* Adds the rows of a block. `operand` has the values of the measure whose extremes determine the rows. */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
@@ -57,6 +61,9 @@ bool tsr__query_at_wants(const tsr_query_run *run, const uint64_t *known, uint64
 /* Merges a record of a part into a record of the query. */
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
 
+/* Sets *value to the result of an aggregate for the group of a record. */
+void tsr__query_extremes_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value);
+
 /* ---- query.c: the groups that a query, or a part of a batch, has met, with their records and values ------------- */
 
 typedef struct collected_groups {
@@ -66,7 +73,7 @@ typedef struct collected_groups {
   tsr_texts values; /* the texts of distinct aggregates */
   uint32_t measure_count;
   tsr_groups *pairs; /* by measure: group and value, for distinct aggregates */
-  tsr_buffer *lists; /* by measure: group and value, for percentiles */
+  tsr_buffer *lists; /* by measure: query_listed, for percentiles */
 } collected_groups;
 
 /* Makes the tables for `measures` measures, but not the groups, whose width is known later. Texts live in `arena`; if
@@ -78,6 +85,20 @@ int tsr__collected_groups_make(collected_groups *collected, uint32_t measures, t
 void tsr__collected_groups_clear(collected_groups *collected);
 
 void tsr__collected_groups_release(collected_groups *collected);
+
+/* ---- percentiles.c: medians and percentiles ---------------------------------------------------------------------- */
+
+typedef struct query_listed { /* an element of collected_groups.lists; batch.c appends it as two words */
+  uint64_t group;
+  double value; /* neither NaN nor -0.0 (batch.c) */
+} query_listed;
+
+/* Sorts the lists of values by group and value, when all cells have been added. */
+int tsr__query_lists_sort(tsr_query_run *run, unsigned threads, tsr_error *error);
+
+/* Computes a percentile of a group's values, whose lists have been sorted. */
+void tsr__query_list_percentile(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
+                                tsr_value *value);
 
 /* ---- keys.c: the keys of groups: whether the groups form a grid, and which group a row belongs to --------------- */
 
@@ -250,8 +271,8 @@ struct query_kept {
   uint32_t run_count; /* 0: nothing is kept */
 };
 
-typedef struct
-    query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
+/* The pairs of an earlier block: one at the same place of the period has the same ones. */
+typedef struct query_pattern {
   uint64_t serial, place; /* the period (query_boxes), and where in it the block begins */
   /* [QUERY_BLOCK], and [PATTERN_PAIRS] each; of a known pattern [cell_count] and [pair_count]. Cells count from the
    * block's first one. `block` has its cells, which may leave some out. */
@@ -381,6 +402,8 @@ void tsr__query_windows_point(query_part *part, const query_rows *rows);
 
 void tsr__query_windows_release(tsr_query_run *run);
 
+/* ---- query.c: the state of a run --------------------------------------------------------------------------------- */
+
 struct tsr_query_run {
   tsr_snapshot *snapshot;
   tsr_query query;
@@ -417,6 +440,11 @@ static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number,
   return (uint64_t *)(void *)records->data + number * words;
 }
 
+/* Returns the record of a group of the result. */
+static inline const uint64_t *query_result_record(const tsr_query_run *run, uint64_t group) {
+  return query_record(&run->collected.records, run->result.order[group], run->layout.words);
+}
+
 /* Returns the value, as 64 bits, of an integer, datetime or time with this order key (datatype.h). */
 static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t key) {
   const tsr_physical_type physical = tsr__datatype_physical(datatype);
@@ -427,6 +455,10 @@ static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t k
 
 /* If `rc` is TSR_BUDGET, reports that the groups do not fit into the query's memory. Returns rc. */
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
+
+/* Runs a query, as tsr_query_start does; a second time, without a grid for plain keys, if a coordinate was outside. */
+int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                    tsr_error *error);
 
 /* Runs a query of cells whose batches the caller takes, by tsr__query_next_batch. */
 int tsr__query_cells_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
