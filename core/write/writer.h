@@ -115,7 +115,7 @@ bool tsr__removed_has(const tsr_removed *removed, int64_t row, uint64_t first);
 /* Returns true if the log may have a row in low..high; false if it certainly has none. */
 bool tsr__removed_may_overlap(const tsr_removed *removed, int64_t low, int64_t high);
 
-/* ---- writer.c: finds the cell at given coordinates, in memory, in the spilled runs and in the snapshot below ----- */
+/* ---- lookup.c: finds the cell at given coordinates, in memory, in the spilled runs and in the snapshot below ----- */
 
 /* A hash table over the coordinates of the cells in memory: chains, newest cell first, since arrays with duplicates may
  * have many cells at one place. */
@@ -132,6 +132,9 @@ typedef struct tsr_finder { /* a reader over a snapshot and the spilled runs, fo
 
 /* Frees the hash table and closes the reader. The next lookup recreates them. */
 void tsr__index_release(tsr_writer *writer);
+
+/* Removes the cells from number `count` on from the hash table. Call before dropping them. */
+void tsr__index_rewind(tsr_writer *writer, uint64_t count);
 
 /* Closes the reader. */
 void tsr__finder_close(tsr_writer *writer);
@@ -303,7 +306,7 @@ int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alo
  * spilled. The caller closes it. */
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error);
 
-/* ---- commit.c: tracks the memory that the commit will need, so that too much is refused before the commit -------- */
+/* ---- commit_budget.c: tracks the memory that the commit will need, so that too much is refused before the commit - */
 
 typedef struct tsr_writer tsr_writer;
 
