@@ -385,11 +385,11 @@ typedef struct tsr_snapshot_fragment {
    * name with another datatype or number of values per cell is a different attribute. Nullability may differ. */
   int64_t *slots;
   /* Dense: the visible part of the fragment's box, in ordinals, inclusive. If a merge has spanned a prepared fragment,
-   * only parts of its box may be visible, each an item of its own (snapshot.c). */
+   * only parts of its box may be visible, each an item of its own (spanned.c). */
   const uint64_t *box_low, *box_high;
   bool prepared; /* tsr_committed.prepared */
   /* sparse: the time that orders versions if the fragment has no times of cells: its start, or later if the fragment
-   * was moved behind a prepared one (snapshot.c) */
+   * was moved behind a prepared one (spanned.c) */
   uint64_t time;
   /* The fragment's time range extends beyond the snapshot's: only cells with times within since..as_of count. If the
    * fragment has no times of cells, all of its cells count, as in TileDB. */
@@ -498,6 +498,12 @@ static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->refere
 /* Returns the present, or the moment at which the array was frozen. Call it after listing the array, so that a merged
  * fragment in the listing, whose sources may be gone, is not in the future. */
 uint64_t tsr__array_present(const tsr_array *array);
+
+/* ---- spanned.c: prepared commits whose time a merged fragment spans ----------------------------------------------- */
+
+/* Places the prepared fragments of a snapshot under construction: a merged fragment that spans the time of a prepared
+ * one counts as newer in all its cells. */
+int tsr__snapshot_place_prepared(tsr_snapshot *snapshot, tsr_error *error);
 
 /* Returns true if a merged fragment without times of cells spans `time`, so that it may have older and newer cells but
  * does not record which. `dense`: the array is dense. */

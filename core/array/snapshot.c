@@ -20,25 +20,13 @@
  * delete, a prepared commit, a time that has come. So does a list without room for what is new: the new one has room for
  * a quarter more, so that all of this together stays in proportion to the number of commits.
  *
- * Prepared commits. A prepared commit that its database has committed is visible to readers of that database before it
- * is published, at its own time. Another process, which does not know of the commit, may have written the same cells
- * later and merged them with older ones. The merged fragment then begins before the commit, so the older commit would
- * hide its newer cells:
- *
- *   - Sparse fragments with times of cells decide cell by cell, and arrays with duplicates show all cells. There the
- *     commit keeps its place.
- *   - If all sources of the merge are listed, they are shown instead of the merged fragment: each has its own time.
- *   - A dense merged fragment whose sources are gone counts as newer in its whole box, which is cut out of the commit's
- *     boxes. The rest of the commit keeps its place in time, so fragments beside the merged one stay above or below it.
- *   - A sparse merged fragment without times of cells counts as newer in all its cells. It is moved behind the commit,
- *     and its cells get the commit's time.
- *
- * Recovery publishes what readers see by these rules (maintain/recover.c).
+ * Prepared commits that the host has committed are in view at their own time. A merge may have spanned that time:
+ * spanned.c decides which cells are newer.
  *
  * A snapshot of the past also knows what merges and purges have taken from it (kept.c), so that a request for it fails.
  *
- * Sections: prepared commits that a merge has spanned, in dense and sparse arrays; conditions; choosing the fragments
- * in view; fragments; non-empty domain, rowids; opening; sharing; sorted runs on top; closing.
+ * Sections: a snapshot under construction; conditions; choosing the fragments in view; fragments; non-empty domain,
+ * rowids; opening; sharing; sorted runs on top; closing.
  */
 #include "array/array.h"
 
@@ -56,136 +44,6 @@
 #include "format/schema.h"
 #include "environment/environment.h"
 
-/* ---- Prepared commits that a merge has spanned ------------------------------------------------------------------- */
-
-bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
-  return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
-}
-
-/* ---- Prepared commits that a merge has spanned: dense arrays ----------------------------------------------------- */
-
-typedef struct narrowing {
-  tsr_snapshot *snapshot;
-  tsr_box_set set; /* remaining boxes of the current prepared fragment */
-  tsr_buffer items; /* tsr_snapshot_fragment: the new items of the snapshot */
-} narrowing;
-
-/* Subtracts the boxes of merged fragments from a prepared fragment's box; n->set has the rest. Returns 1 if anything
- * was cut off, else 0. */
-static int cut_merged(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
-  const tsr_snapshot *snapshot = n->snapshot;
-  bool changed = false;
-  n->set.ends.size = 0;
-  TSR_TRY(tsr__box_set_add(&n->set, item->box_low, item->box_high, error));
-  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
-    const tsr_snapshot_fragment *merged = &snapshot->fragments[i];
-    const tsr_fragment_metadata *m = &merged->fragment->metadata;
-    if (merged->prepared || !m->dense || m->empty_domain) continue;
-    if (!tsr__late_spans(&merged->fragment->parsed, item->fragment->parsed.start, true)) continue;
-    const int cut = tsr__box_set_cut(&n->set, merged->box_low, merged->box_high, error);
-    if (cut < 0) return cut;
-    changed |= cut > 0;
-  }
-  return changed;
-}
-
-static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
-  const uint32_t dimensions = n->set.dimensions;
-  for (uint64_t b = 0; b < tsr__box_set_count(&n->set); b++) {
-    const uint64_t *ends = (const uint64_t *)(const void *)n->set.ends.data + b * 2 * dimensions;
-    tsr_snapshot_fragment part = *item;
-    uint64_t *low;
-    TSR_TRY(TSR_ARENA_ARRAY(&n->snapshot->list->arena, 2 * (uint64_t)dimensions, &low, error));
-    uint64_t *high = low + dimensions;
-    for (uint32_t d = 0; d < dimensions; d++) {
-      low[d] = ends[2 * d];
-      high[d] = ends[2 * d + 1];
-    }
-    part.box_low = low;
-    part.box_high = high;
-    TSR_TRY(tsr__buffer_append(&n->items, &part, sizeof part, error));
-  }
-  return TSR_OK;
-}
-
-/* Replaces the items of the snapshot. Each item has a reference to its fragment. */
-static int replace_items(narrowing *n, tsr_error *error) {
-  tsr_snapshot *snapshot = n->snapshot;
-  tsr_snapshot_list *list = snapshot->list;
-  const uint64_t count = n->items.size / sizeof *list->items;
-  tsr_snapshot_fragment *items;
-  TSR_TRY(TSR_ARENA_ARRAY(&list->arena, count, &items, error));
-  tsr_snapshot_fragment *old = list->items;
-  const uint64_t old_count = list->count;
-  if (count) memcpy(items, n->items.data, n->items.size);
-  for (uint64_t i = 0; i < count; i++) items[i].fragment->references++;
-  list->items = snapshot->fragments = items;
-  list->count = list->capacity = snapshot->fragment_count = count;
-  for (uint64_t i = 0; i < old_count; i++) tsr__array_fragment_drop(snapshot->array, old[i].fragment);
-  return TSR_OK;
-}
-
-static int narrow_items(narrowing *n, tsr_error *error) {
-  bool changed = false;
-  for (uint64_t i = 0; i < n->snapshot->fragment_count; i++) {
-    const tsr_snapshot_fragment *item = &n->snapshot->fragments[i];
-    const tsr_fragment_metadata *m = &item->fragment->metadata;
-    const int cut = item->prepared && m->dense && !m->empty_domain ? cut_merged(n, item, error) : 0;
-    if (cut < 0) return cut;
-    changed |= cut > 0;
-    if (cut > 0) TSR_TRY(add_parts(n, item, error));
-    else TSR_TRY(tsr__buffer_append(&n->items, item, sizeof *item, error));
-  }
-  return changed ? replace_items(n, error) : TSR_OK;
-}
-
-static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
-  tsr_memory *memory = &snapshot->array->memory;
-  narrowing n = {.snapshot = snapshot, .items.memory = memory};
-  n.set = (tsr_box_set){.dimensions = snapshot->schema->dimension_count, .ends.memory = memory};
-  const int rc = narrow_items(&n, error);
-  tsr__buffer_release(&n.set.ends);
-  tsr__buffer_release(&n.items);
-  return rc;
-}
-
-/* ---- Prepared commits that a merge has spanned: sparse arrays ---------------------------------------------------- */
-
-/* Returns the index of the last prepared fragment that a merged fragment without times of cells spans; its own index if
- * there is none. */
-static uint64_t place_of(const tsr_snapshot *snapshot, uint64_t index) {
-  const tsr_snapshot_fragment *items = snapshot->fragments, *merged = &items[index];
-  const tsr_name *name = &merged->fragment->parsed;
-  if (name->start == name->end || merged->fragment->metadata.has_times || merged->prepared) return index;
-  for (uint64_t i = snapshot->fragment_count; i-- > index + 1;) {
-    const uint64_t time = items[i].fragment->parsed.start;
-    if (items[i].prepared && name->start <= time && name->end > time) return i;
-  }
-  return index;
-}
-
-/* Moves such merged fragments right behind the prepared ones, and gives their cells the time of these. From the last
- * one to the first, so that those that are moved behind the same commit stay in order. */
-static void move_all(tsr_snapshot *snapshot) {
-  tsr_snapshot_fragment *items = snapshot->fragments;
-  for (uint64_t i = snapshot->fragment_count; i-- > 0;) {
-    const uint64_t place = place_of(snapshot, i);
-    if (place == i) continue;
-    tsr_snapshot_fragment moved = items[i];
-    moved.time = items[place].time;
-    memmove(&items[i], &items[i + 1], (place - i) * sizeof *items);
-    items[place] = moved;
-  }
-}
-
-/* Places the prepared fragments of a snapshot under construction: a merged fragment that spans the time of a prepared
- * one counts as newer in all its cells. */
-static int late_place(tsr_snapshot *snapshot, tsr_error *error) {
-  if (snapshot->schema->dense) return narrow_all(snapshot, error);
-  if (!snapshot->schema->allows_duplicates) move_all(snapshot);
-  return TSR_OK;
-}
-
 /* ---- A snapshot under construction ------------------------------------------------------------------------------- */
 
 #define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
@@ -199,7 +57,7 @@ typedef struct condition_entry {
   tsr_buffer content;
 } condition_entry;
 
-typedef struct selection { /* a snapshot under construction */
+typedef struct snapshot_builder { /* a snapshot under construction */
   tsr_array *array;
   tsr_snapshot *snapshot;
   const tsr_committed **visible; /* fragments in view, oldest first */
@@ -207,14 +65,14 @@ typedef struct selection { /* a snapshot under construction */
   const tsr_commit_file **footers; /* files of consolidated footers that are used */
   uint64_t footer_files;
   tsr_map numbers; /* name of a condition in view -> its index + 1; filled when it is needed */
-  bool vacuum_cut; /* a vacuum was interrupted: skip missing fragments that a merged fragment replaces */
-  tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__log_covered) */
-  tsr_map missing; /* if vacuum_cut: those of them that are in view and gone */
+  bool vacuum_interrupted; /* a vacuum was interrupted: skip missing fragments that a merged fragment replaces */
+  tsr_map covered; /* if vacuum_interrupted: the fragments that merged fragments replace (tsr__log_covered) */
+  tsr_map missing; /* if vacuum_interrupted: those of them that are in view and gone */
   tsr_map undone; /* merged fragments whose sources are shown instead of them */
   const tsr_changed *changed; /* NULL: all commits count */
   tsr_fresh fresh; /* with `changed`: the commits that count */
   tsr_error *error;
-} selection;
+} snapshot_builder;
 
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
@@ -265,7 +123,7 @@ int tsr__array_condition(tsr_array *array, const tsr_committed *item, const tsr_
   return TSR_OK;
 }
 
-static int select_conditions(selection *s) {
+static int select_conditions(snapshot_builder *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_list *deletes = &s->array->log.listing->deletes;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, deletes->count, &snapshot->conditions, s->error));
@@ -281,7 +139,7 @@ static int select_conditions(selection *s) {
 
 /* Returns the index + 1 of the condition named by an entry of a list of processed conditions; 0 if it is not in
  * view. */
-static uint64_t named_condition(const selection *s, const char *entry) {
+static uint64_t named_condition(const snapshot_builder *s, const char *entry) {
   char name[256];
   const char *slash = strrchr(entry, '/'), *last = slash ? slash + 1 : entry;
   if ((uint64_t)snprintf(name, sizeof name, "%.*s", (int)TSR_MIN(strcspn(last, "."), 1000), last) >= sizeof name)
@@ -289,7 +147,7 @@ static uint64_t named_condition(const selection *s, const char *entry) {
   return (uint64_t)(uintptr_t)tsr__map_get(&s->numbers, name);
 }
 
-static int number_conditions(selection *s) {
+static int number_conditions(snapshot_builder *s) {
   const tsr_snapshot *snapshot = s->snapshot;
   if (s->numbers.count) return TSR_OK;
   for (uint64_t i = 0; i < snapshot->condition_count; i++)
@@ -298,7 +156,7 @@ static int number_conditions(selection *s) {
 }
 
 /* Sets the conditions that may apply to a fragment's cells: not older than its start, and not processed already. */
-static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
+static int attach_conditions(snapshot_builder *s, tsr_snapshot_fragment *item) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_fragment_metadata *m = &item->fragment->metadata;
   uint64_t first = 0;
@@ -376,7 +234,7 @@ static bool is_cut(const tsr_snapshot *snapshot, const tsr_name *name) {
   return name->start < snapshot->since || name->end > snapshot->as_of;
 }
 
-static int find_hidden(selection *s, tsr_map *hidden) {
+static int find_hidden(snapshot_builder *s, tsr_map *hidden) {
   const tsr_commit_list *vacuums = &s->array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     if (!in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name)) continue;
@@ -385,7 +243,7 @@ static int find_hidden(selection *s, tsr_map *hidden) {
   return TSR_OK;
 }
 
-static int choose_visible(selection *s) {
+static int choose_visible(snapshot_builder *s) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   tsr_map hidden = {.memory = &s->array->memory};
   int rc = find_hidden(s, &hidden);
@@ -403,7 +261,7 @@ static int choose_visible(selection *s) {
 /* Finds a merged fragment that spans the time of a prepared commit in view, and whose sources are all listed. The
  * sources are then shown instead of it, because their times tell which cells are older than the commit and which are
  * newer. Returns 1 if there was such a merged fragment, else 0. */
-static int undo_merge(selection *s) {
+static int undo_merge(snapshot_builder *s) {
   const bool dense = s->snapshot->schema->dense;
   for (uint64_t p = 0; p < s->count; p++)
     for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
@@ -418,20 +276,20 @@ static int undo_merge(selection *s) {
 }
 
 /* Chooses what is new, also if a merged fragment in view replaces it. */
-static void choose_fresh(selection *s) {
+static void choose_fresh(snapshot_builder *s) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
     if (s->fresh.fragments[i] && in_view(s->snapshot, &fragments->items[i].parsed))
       s->visible[s->count++] = &fragments->items[i];
 }
 
-static int select_fragments(selection *s) {
+static int select_fragments(snapshot_builder *s) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->log.listing->fragments.count, &s->visible, s->error));
   if (s->snapshot->shows == TSR_SHOWS_ALL) return choose_fresh(s), TSR_OK;
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
-  if (!s->array->log.listing->prepared.counted || decided || s->vacuum_cut)
-    return TSR_OK; /* vacuum_cut: sources are missing, so they cannot be shown */
+  if (!s->array->log.listing->prepared.counted || decided || s->vacuum_interrupted)
+    return TSR_OK; /* vacuum_interrupted: sources are missing, so they cannot be shown */
   for (int rc = 1; rc > 0;) {
     TSR_TRY(rc = undo_merge(s));
     if (rc > 0) TSR_TRY(choose_visible(s));
@@ -485,7 +343,7 @@ static void list_drop(tsr_array *array, tsr_snapshot_list *list) {
   tsr__free(list);
 }
 
-static const tsr_footer *find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
+static const tsr_footer *find_footer(const snapshot_builder *s, const tsr_committed *item, const uint8_t **bytes) {
   for (uint64_t i = 0; i < s->footer_files; i++) {
     const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, item->name);
     if (footer) {
@@ -497,7 +355,7 @@ static const tsr_footer *find_footer(const selection *s, const tsr_committed *it
 }
 
 /* Returns how many visible fragments within the time range of a file of consolidated footers have no footer yet. */
-static uint64_t count_unread(const selection *s, const tsr_name *within) {
+static uint64_t count_unread(const snapshot_builder *s, const tsr_name *within) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < s->count; i++) {
     const tsr_committed *item = s->visible[i];
@@ -512,7 +370,7 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
 
 /* Chooses files of consolidated footers, the newest first. Files that were read already cost nothing, so they come
  * first and need only one missing footer; another file is read if it may save opening at least two metadata files. */
-static int select_footers(selection *s) {
+static int select_footers(snapshot_builder *s) {
   const tsr_commit_list *list = &s->array->log.listing->footers;
   if (s->array->registry.fragments.count >= s->array->log.listing->fragments.count) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, list->count, &s->footers, s->error));
@@ -528,7 +386,7 @@ static int select_footers(selection *s) {
   return TSR_OK;
 }
 
-static int map_slots(selection *s, const tsr_fragment *fragment, int64_t *slots) {
+static int map_slots(snapshot_builder *s, const tsr_fragment *fragment, int64_t *slots) {
   const tsr_schema *ours = s->snapshot->schema, *theirs = fragment->metadata.schema;
   if (ours->dimension_count != theirs->dimension_count)
     return tsr__fail(s->error, TSR_CORRUPT, "fragment %s has %u dimensions, the array has %u", fragment->name,
@@ -555,7 +413,7 @@ static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
 }
 
 /* Returns true if a fragment of that name is among what is new. */
-static bool is_fresh(const selection *s, const char *name) {
+static bool is_fresh(const snapshot_builder *s, const char *name) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   uint64_t i = 0;
   while (i < fragments->count && strcmp(fragments->items[i].name, name) != 0) i++;
@@ -563,7 +421,7 @@ static bool is_fresh(const selection *s, const char *name) {
 }
 
 /* Fails if the snapshot shows what is new, and nothing else that is new has the cells of a fragment that is gone. */
-static int check_replaced(const selection *s, const tsr_committed *gone) {
+static int check_replaced(const snapshot_builder *s, const tsr_committed *gone) {
   if (!s->changed || s->snapshot->shows != TSR_SHOWS_ALL) return TSR_OK;
   const char *merged = tsr__map_get(&s->covered, gone->name), *into = merged;
   while (into && !is_fresh(s, into)) into = tsr__map_get(&s->covered, into);
@@ -574,12 +432,12 @@ static int check_replaced(const selection *s, const tsr_committed *gone) {
                    gone->name, merged);
 }
 
-static int add_fragment(selection *s, const tsr_committed *committed) {
+static int add_fragment(snapshot_builder *s, const tsr_committed *committed) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
   const tsr_footer *footer = find_footer(s, committed, &bytes);
-  if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) {
+  if (s->vacuum_interrupted && tsr__map_get(&s->covered, committed->name)) {
     /* a consolidated footer may outlive the fragment, so look for the fragment itself */
     bool exists;
     TSR_TRY(tsr__fragment_find(s->array, committed, &exists, s->error));
@@ -601,11 +459,11 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
     TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, fields, &item->slots, s->error));
     TSR_TRY(map_slots(s, item->fragment, item->slots));
   }
-  return give_conditions(s, item);
+  return attach_conditions(s, item);
 }
 
 /* Loads all visible fragments that have no footer yet, with all threads if there are enough of them. */
-static int read_unread(selection *s) {
+static int read_unread(snapshot_builder *s) {
   const uint64_t known = s->array->registry.fragments.count, all = s->array->log.listing->fragments.count;
   const uint64_t least = tsr__store_prefetches(s->array->store) ? 1 : READ_TOGETHER;
   const tsr_committed **unread;
@@ -622,7 +480,7 @@ static int read_unread(selection *s) {
   return rc;
 }
 
-static int add_fragments(selection *s) {
+static int add_fragments(snapshot_builder *s) {
   TSR_TRY(read_unread(s));
   tsr__count(s->array->environment, TSR_COUNT_fragments_listed, s->count);
   for (uint64_t i = 0; i < s->count; i++) {
@@ -653,7 +511,7 @@ void tsr__interval_widen(const tsr_field *dimension, tsr_interval *hull, const t
 
 /* Computes the non-empty domain. Its strings are borrowed from the fragments, which the snapshot holds. `base`: its
  * domain is that of the first fragments; or NULL. */
-static int find_domain(selection *s, const tsr_snapshot *base) {
+static int find_domain(snapshot_builder *s, const tsr_snapshot *base) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->domain.intervals, s->error));
@@ -672,7 +530,7 @@ static int find_domain(selection *s, const tsr_snapshot *base) {
   return TSR_OK;
 }
 
-static int find_box(selection *s) {
+static int find_box(snapshot_builder *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   uint32_t n = grid->dimensions;
@@ -689,7 +547,7 @@ static int find_box(selection *s) {
   return TSR_OK;
 }
 
-static int number_unwritten(selection *s) {
+static int number_unwritten(snapshot_builder *s) {
   tsr_environment *environment = s->array->environment;
   uint64_t cells = 1;
   s->snapshot->unwritten_row_base = -1;
@@ -727,7 +585,7 @@ static bool may_be_replaced(const tsr_commit_listing *listing, uint64_t first) {
 /* Returns a kept snapshot of the same request that shows everything this one shall, except fragments that were listed
  * since and are newer than all others; or NULL. Since then nothing else has come into view, and no fragment has been
  * replaced or taken away: that would have renewed the listing. */
-static const tsr_snapshot *find_base(const selection *s) {
+static const tsr_snapshot *find_base(const snapshot_builder *s) {
   const tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_listing *listing = s->array->log.listing;
   if (!snapshot->request.grows) return NULL;
@@ -743,7 +601,7 @@ static const tsr_snapshot *find_base(const selection *s) {
 }
 
 /* Makes a snapshot that shows what `base` shows and the fragments that were listed since. */
-static int grow(selection *s, const tsr_snapshot *base) {
+static int grow(snapshot_builder *s, const tsr_snapshot *base) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   list_drop(s->array, snapshot->list);
@@ -762,28 +620,28 @@ static int grow(selection *s, const tsr_snapshot *base) {
   return add_fragments(s);
 }
 
-static int choose_all(selection *s) {
+static int choose_all(snapshot_builder *s) {
   tsr_snapshot *snapshot = s->snapshot;
   find_next_change(snapshot, s->array->log.listing);
-  if (s->vacuum_cut) TSR_TRY(tsr__log_covered(&s->array->log, s->array->log.listing, &s->covered, s->error));
+  if (s->vacuum_interrupted) TSR_TRY(tsr__log_covered(&s->array->log, s->array->log.listing, &s->covered, s->error));
   TSR_TRY(select_fragments(s));
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
   TSR_TRY(list_reserve(snapshot, s->count + LIST_SPARE(s->count), s->error));
   TSR_TRY(add_fragments(s));
   const bool places = s->array->log.listing->prepared.counted && snapshot->shows != TSR_SHOWS_ALL;
-  return places ? late_place(snapshot, s->error) : TSR_OK;
+  return places ? tsr__snapshot_place_prepared(snapshot, s->error) : TSR_OK;
 }
 
-static int fill_snapshot(selection *s) {
+static int fill_snapshot(snapshot_builder *s) {
   tsr_snapshot *snapshot = s->snapshot;
   snapshot->schema = snapshot->request.schema;
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   const tsr_snapshot *base = find_base(s);
   if (s->changed)
-    TSR_TRY(tsr__fresh_find(s->array, s->changed, snapshot->schema->dense, s->vacuum_cut, &snapshot->arena, &s->fresh,
-                            s->error));
+    TSR_TRY(tsr__fresh_find(s->array, s->changed, snapshot->schema->dense, s->vacuum_interrupted, &snapshot->arena,
+                            &s->fresh, s->error));
   if (base) TSR_TRY(grow(s, base));
   else TSR_TRY(choose_all(s));
   TSR_TRY(find_domain(s, base));
@@ -797,27 +655,27 @@ static int fill_snapshot(selection *s) {
 }
 
 /* Returns true if a frozen array may lack something of the state that it shows: others have committed since. */
-static bool frozen_long_ago(const tsr_array *array) {
+static bool changed_since_freeze(const tsr_array *array) {
   return array->log.frozen && array->log.listing->generation != array->snapshots.frozen_generation;
 }
 
 /* Finds what the snapshot lacks because the past was merged away. The present lacks nothing, unless a fragment was
  * merged with one that is ahead of the clock: the next change is then due at once (note_change). */
-static int find_losses(selection *s) {
+static int find_losses(snapshot_builder *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const bool whole = snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN &&
                      snapshot->request.next_change != snapshot->as_of + 1;
-  if (whole && !frozen_long_ago(s->array)) return TSR_OK;
+  if (whole && !changed_since_freeze(s->array)) return TSR_OK;
   if (s->changed) return TSR_OK; /* the states that the caller compares find it */
   return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &s->missing,
                           &snapshot->losses, s->error);
 }
 
-static int make_snapshot(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
+static int make_snapshot(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_interrupted,
                          tsr_snapshot **snapshot, tsr_error *error) {
   tsr_snapshot *block;
   TSR_TRY(TSR_ALLOC(&array->memory, &block, error));
-  selection s = {.array = array, .snapshot = block, .changed = request->changed, .error = error};
+  snapshot_builder s = {.array = array, .snapshot = block, .changed = request->changed, .error = error};
   tsr__arena_init(&s.snapshot->arena, &array->memory);
   s.snapshot->array = array;
   if (request->changed)
@@ -829,10 +687,10 @@ static int make_snapshot(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->request.schema = request->schema;
   s.snapshot->request.generation = array->log.listing->generation;
   s.snapshot->request.listed = array->log.listing->fragments.count;
-  s.snapshot->request.grows = request->as_of == TSR_TIME_NOW && !vacuum_cut && !request->changed &&
+  s.snapshot->request.grows = request->as_of == TSR_TIME_NOW && !vacuum_interrupted && !request->changed &&
                               array->log.listing->prepared.markers.count == 0;
   s.numbers.memory = s.covered.memory = s.missing.memory = s.undone.memory = &array->memory;
-  s.vacuum_cut = vacuum_cut;
+  s.vacuum_interrupted = vacuum_interrupted;
   int rc = list_make(array, &s.snapshot->list, error);
   s.snapshot->losses.memory = &array->memory;
   if (rc >= 0) rc = fill_snapshot(&s);
@@ -872,14 +730,14 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
                              tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
   uint32_t missing = 0;
-  bool vacuum_cut = false;
+  bool vacuum_interrupted = false;
   for (int i = 0;; i++) {
     int rc = make_snapshot(array, request, request->as_of == TSR_TIME_NOW ? tsr__array_present(array) : request->as_of,
-                           vacuum_cut, snapshot, error);
+                           vacuum_interrupted, snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
     const bool again = rc == TSR_NOT_FOUND && *before && error->subject == missing;
-    if (again && vacuum_cut) return fail_gone(array, before, error);
-    vacuum_cut |= again;
+    if (again && vacuum_interrupted) return fail_gone(array, before, error);
+    vacuum_interrupted |= again;
     memcpy(before, error->message, sizeof before);
     missing = error->subject;
     TSR_TRY(tsr__log_list(&array->log, true, true, error));
@@ -889,7 +747,7 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
 /* Fails with TSR_ABORT if a frozen array cannot be shown as it was, because fragments of that time were merged with
  * later ones and vacuumed. */
 static int check_frozen(const tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
-  if (!frozen_long_ago(array) || snapshot->losses.size == 0) return TSR_OK;
+  if (!changed_since_freeze(array) || snapshot->losses.size == 0) return TSR_OK;
   return tsr__fail(error, TSR_ABORT,
                    "the state in which this transaction began has been merged with later commits and vacuumed: roll "
                    "back");
@@ -942,7 +800,7 @@ static void forget_outdated(tsr_array *array) {
 
 /* Returns true if the listing is younger than the store's refresh interval, and neither this environment nor its host
  * has changed anything since; or if it was made when the array was opened a moment ago. */
-static bool listing_still_counts(tsr_array *array) {
+static bool may_reuse_listing(tsr_array *array) {
   const tsr_commit_listing *l = array->log.listing;
   const tsr_store *store = array->store;
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits);
@@ -980,7 +838,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
                       tsr_snapshot **snapshot, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
-  if (!listing_still_counts(array)) TSR_TRY(tsr__log_list(&array->log, true, false, error));
+  if (!may_reuse_listing(array)) TSR_TRY(tsr__log_list(&array->log, true, false, error));
   forget_outdated(array);
   const uint64_t now = tsr__array_present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
@@ -1042,7 +900,7 @@ bool tsr_array_needs_recovery(tsr_array *array) {
 
 /* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */
 
-static int stack_run(selection *s, const tsr_snapshot_run *run) {
+static int stack_run(snapshot_builder *s, const tsr_snapshot_run *run) {
   tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count];
   const tsr_schema *schema = s->snapshot->schema;
   item->fragment = run->fragment;
@@ -1056,7 +914,7 @@ static int stack_run(selection *s, const tsr_snapshot_run *run) {
   return map_slots(s, item->fragment, item->slots);
 }
 
-static int stack_runs(selection *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
+static int stack_runs(snapshot_builder *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_snapshot *base = snapshot->view.base;
   const uint64_t below = alone ? 0 : base->fragment_count;
@@ -1075,7 +933,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
                         tsr_snapshot **snapshot, tsr_error *error) {
   tsr_snapshot *block;
   TSR_TRY(TSR_ALLOC(&base->array->memory, &block, error));
-  selection s = {.array = base->array, .snapshot = block, .error = error};
+  snapshot_builder s = {.array = base->array, .snapshot = block, .error = error};
   *s.snapshot = *base;
   s.snapshot->references = 1;
   s.snapshot->list = NULL;

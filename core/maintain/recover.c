@@ -4,7 +4,7 @@
  *
  * A commit keeps its own time, at which readers of its database have seen it all along, unless a merged fragment spans
  * that time: begins at it or before, and ends after it. Fragments are ordered by their start times. So the commit would
- * be newer than the whole merged fragment and hide cells in it that were written after the commit (snapshot.c says when
+ * be newer than the whole merged fragment and hide cells in it that were written after the commit (spanned.c says when
  * that is so). Such a commit is published late, as another commit:
  *
  *   1. The cells of the prepared commit that readers of its database still see are written as an ordinary commit, the
