@@ -14,8 +14,8 @@
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
  * - row_block.c: rows of many batches, copied
  *
- * block.c, code_bounds.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call them
- * (tessera.h, tessera_host.h).
+ * block.c, code_bounds.c, find_row.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call
+ * them (tessera.h, tessera_host.h).
  *
  * Boxes and spans are inclusive at both ends. An ordinal counts the values of a dimension from the start of its domain.
  */
@@ -559,6 +559,9 @@ struct tsr_reader {
   tsr_dense_scratch dense;
   tsr_reader_tiles tiles;
 };
+
+/* Ends the present request, and gives back what it has taken except for kept tiles. Each start begins with it. */
+void tsr__reader_rewind(tsr_reader *reader);
 
 /* Gives back the tiles that the reader keeps for its next start. */
 void tsr__reader_forget(tsr_reader *reader);
