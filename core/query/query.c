@@ -345,7 +345,7 @@ static bool any_needed(tsr_query_run *run) {
   tsr_batch_iterator *iterator = run->input.reader->iterator;
   query_input *input = &run->input;
   input->needed = NULL;
-  if (!input->reader->request.skips || !iterator->needed) return true;
+  if (!input->reader->mode.skips || !iterator->needed) return true;
   input->needed = iterator->needed(iterator, &input->needed_origin);
   if (!input->needed) return true;
   for (uint64_t r = 0; batch->selection && r < batch->count; r++)
@@ -403,11 +403,11 @@ static int start_reader(tsr_query_run *run, tsr_error *error) {
                          .memory_bytes = run->memory.limit,
                          .threads = query->threads};
   if (!whole) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
-  TSR_TRY(tsr_reader_open(run->snapshot, &run->input.reader, error));
-  run->input.reader->request.untested = true;
-  run->input.reader->request.skips = !whole && !run->boxes.given && !run->habits.places && run->expressions.where &&
-                                     !tsr__program_may_fail(run->expressions.where);
-  if (!run->windows.given) tsr__query_tiles_take(run);
+  tsr_reader_mode mode = {.untested = true};
+  mode.skips = !whole && !run->boxes.given && !run->habits.places && run->expressions.where &&
+               !tsr__program_may_fail(run->expressions.where);
+  if (!run->windows.given) tsr__query_tiles_take(run, &mode);
+  TSR_TRY(tsr__reader_open_as(run->snapshot, &run->snapshot->array->memory, &mode, &run->input.reader, error));
   return tsr_reader_start(run->input.reader, &request, error);
 }
 

@@ -523,9 +523,9 @@ void tsr__query_parts_release(tsr_query_run *run);
 int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predicates, uint32_t *count,
                                 tsr_error *error);
 
-/* If the query can count some tiles by statistics or by the domain, lets the reader offer whole tiles. Call it before
- * the keys are made and the reader is started. */
-void tsr__query_tiles_take(tsr_query_run *run);
+/* If the query can count some tiles by statistics or by the domain, sets the mode of a reader that offers whole tiles.
+ * Call it before the keys are made. */
+void tsr__query_tiles_take(tsr_query_run *run, tsr_reader_mode *mode);
 
 /* ---- rising.c: keys that rise with a dimension ------------------------------------------------------------------- */
 

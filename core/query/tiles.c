@@ -600,7 +600,7 @@ static bool key_can_be_known(const tsr_query_run *run, query_key *key, const tsr
          given->expression.count == 1 && given->expression.nodes[0].operation == TSR_OP_FIELD;
 }
 
-void tsr__query_tiles_take(tsr_query_run *run) {
+void tsr__query_tiles_take(tsr_query_run *run, tsr_reader_mode *mode) {
   if (run->query.read_all || run->boxes.given || (run->query.key_count == 0 && run->query.aggregate_count == 0)) return;
   if (run->query.key_count > 0 && !run->schema->dense && tsr_coordinates_lossy(run->schema)) return;
   for (uint32_t k = 0; k < run->query.key_count; k++)
@@ -608,6 +608,6 @@ void tsr__query_tiles_take(tsr_query_run *run) {
   for (uint32_t m = 0; m < run->layout.measure_count; m++)
     if (!measure_can_be_known(run, &run->layout.measures[m])) return;
   if (where_is_sure(run, NULL, NULL) <= 0) return;
-  run->input.reader->shortcut.take = take_whole;
-  run->input.reader->shortcut.argument = run;
+  mode->take = take_whole;
+  mode->take_argument = run;
 }

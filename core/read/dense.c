@@ -188,7 +188,7 @@ static void drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
 }
 
 static int offer(tsr_dense_windows *w, const tsr_whole_tile *whole, tsr_error *error) {
-  const int rc = w->reader->shortcut.take(w->reader->shortcut.argument, whole, error);
+  const int rc = w->reader->mode.take(w->reader->mode.take_argument, whole, error);
   w->offer_failed = rc < 0;
   return rc;
 }
@@ -306,7 +306,7 @@ static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, boo
 static int mark_tiles(tsr_dense_windows *w, tsr_error *error) {
   tsr_pinned_tile **tiles;
   uint64_t most = 0, count = 0;
-  if (w->reader->request.untested && !w->reader->request.skips) return TSR_OK;
+  if (w->reader->mode.untested && !w->reader->mode.skips) return TSR_OK;
   for (uint64_t i = 0; i < w->now.count; i++) most += w->now.tiles[i].count;
   TSR_TRY(TSR_ARENA_ARRAY(&w->reader->window.arena, most, &tiles, error));
   for (uint64_t i = 0; i < w->now.count; i++)
@@ -326,7 +326,7 @@ static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
       if (!pinned) continue;
       int rc = 1;
       if (pinned->needed) rc = tsr__predicates_marked_any(pinned);
-      else if (!w->reader->request.untested) rc = tsr__predicates_any(w->reader, pinned, error);
+      else if (!w->reader->mode.untested) rc = tsr__predicates_any(w->reader, pinned, error);
       if (rc < 0) return rc;
       if (rc > 0) TSR_TRY(tsr__reader_request_fields(w->reader, pinned, error));
     }
@@ -404,7 +404,7 @@ static int dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_erro
   const tsr_grid *grid = &reader->snapshot->grid;
   *w = (tsr_dense_windows){.reader = reader, .plan = &reader->plan, .grid = grid, .dimensions = grid->dimensions};
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 2 * w->dimensions, &w->gap_box, error));
-  TSR_TRY(tsr__walk_open(w->plan, grid, reader->request.gives_unwritten, reader->shortcut.take != NULL, &reader->arena,
+  TSR_TRY(tsr__walk_open(w->plan, grid, reader->request.gives_unwritten, reader->mode.take != NULL, &reader->arena,
                          &w->walk, error));
   return exclude_dense_fragments(reader, error);
 }
@@ -811,7 +811,7 @@ static int fill_batch(dense_iterator *it, const dense_part *p, tsr_batch *batch,
 static int test_part(dense_iterator *it, tsr_error *error) {
   dense_part *p = &it->parts.list[it->parts.at];
   tsr_buffer *room = &it->reader->predicates.passing;
-  if (it->reader->predicates.count == 0 || it->reader->request.untested) return TSR_OK;
+  if (it->reader->predicates.count == 0 || it->reader->mode.untested) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, tsr__mul_sat(p->count, sizeof(uint32_t)), error));

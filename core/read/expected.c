@@ -269,7 +269,7 @@ int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_
   tsr_place_coordinate place[TSR_JOINT_MAX];
   const tsr_schema *schema = reader->snapshot->schema;
   expected_iterator *it;
-  if (!request->dimensions || request->distinct || reader->predicates.count > 0 || reader->shortcut.take) return 0;
+  if (!request->dimensions || request->distinct || reader->predicates.count > 0 || reader->mode.take) return 0;
   if (!place_of_request(schema, request, place)) return 0;
   tsr_expected *e = reader->expected;
   look_at_set(e);
@@ -316,7 +316,7 @@ int tsr_reader_expect(tsr_reader *reader, tsr_places *places, tsr_error *error) 
   e->first.memory = e->next.memory = &reader->memory;
   tsr__arena_init(&e->arena, &reader->memory);
   int rc = tsr__row_block_init(&e->block, snapshot->schema, &reader->memory, error);
-  if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &e->inner, error);
+  if (rc >= 0) rc = tsr__reader_open_as(reader->snapshot, &reader->memory, NULL, &e->inner, error);
   if (rc < 0) tsr__read_expected_free(reader);
   return rc < 0 ? rc : TSR_OK;
 }

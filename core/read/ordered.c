@@ -560,7 +560,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   int rc = tsr__key_ranges_init(&it->ranges, reader, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(&reader->memory, n, &it->rows.keys, error);
   if (rc >= 0) rc = tsr__row_block_init(&it->block, schema, &reader->memory, error);
-  if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &it->inner, error);
+  if (rc >= 0) rc = tsr__reader_open_as(reader->snapshot, &reader->memory, NULL, &it->inner, error);
   if (rc < 0) {
     release(it);
     return rc;

@@ -128,8 +128,7 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   const tsr_grid *grid = &snapshot->grid;
   point_iterator *it;
   uint32_t owner = 0;
-  if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->shortcut.take)
-    return 0;
+  if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->mode.take) return 0;
   const tsr_range *first = tsr__single_value(&snapshot->schema->fields[0], &request->dimensions[0]);
   if (!first) return 0; /* the usual case: nothing is allocated for it */
   TSR_TRY(

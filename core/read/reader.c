@@ -97,12 +97,14 @@ static bool relieve_memory(void *argument) {
 
 int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return tsr__reader_open_within(snapshot, &snapshot->array->memory, reader, error);
+  return tsr__reader_open_as(snapshot, &snapshot->array->memory, NULL, reader, error);
 }
 
-int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error) {
+int tsr__reader_open_as(tsr_snapshot *snapshot, tsr_memory *memory, const tsr_reader_mode *mode, tsr_reader **reader,
+                        tsr_error *error) {
   tsr_reader *r;
   TSR_TRY(TSR_ALLOC(memory, &r, error));
+  if (mode) r->mode = *mode;
   r->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&r->memory, memory, READER_DEFAULT_MEMORY, "memory_mb");
@@ -204,7 +206,7 @@ void tsr__reader_rewind(tsr_reader *reader) {
  * cell or because the whole-tile shortcut takes them as boxes. */
 static int make_written_boxes(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
-  if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->shortcut.take))
+  if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->mode.take))
     return TSR_OK;
   TSR_TRY(tsr__written_boxes_make(reader->snapshot, &reader->arena, plan, error));
   plan->empty = plan->written_box_count == 0 && !reader->request.gives_unwritten;
@@ -315,7 +317,7 @@ static int take_request(tsr_reader *reader, const tsr_request *request, tsr_erro
   for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(snapshot->array->store); f++)
     reader->request.fields[f] |= request->likely[f];
   TSR_TRY(tsr__predicates_make(reader, request, error));
-  const bool written_only = reader->request.written_only || snapshot->shows != TSR_SHOWS_CELLS;
+  const bool written_only = reader->mode.written_only || snapshot->shows != TSR_SHOWS_CELLS;
   reader->request.gives_unwritten = !written_only && tsr__predicates_pass_unwritten(reader);
   note_fields(reader);
   return TSR_OK;

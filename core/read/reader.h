@@ -474,21 +474,22 @@ typedef struct tsr_whole_tile {
  * batch; 0 if the tile must be read; < 0: error. May load statistics: no borrowed file is in use during the call. */
 typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
-typedef struct tsr_reader_shortcut { /* set between open and start */
+/* What a reader of the engine's own does that readers of hosts do not. It holds for all requests of the reader. `= {0}`:
+ * nothing. */
+typedef struct tsr_reader_mode {
   tsr_whole_tile_shortcut take; /* NULL: all selected cells come in batches */
-  void *argument;
-} tsr_reader_shortcut;
+  void *take_argument;
+  bool written_only; /* cells of a dense array that were never written are left out */
+  /* The cells of tiles that are read come untested; the predicates only say which tiles, and which unwritten cells, to
+   * leave out. */
+  bool untested;
+  bool skips; /* with `untested`: the caller leaves out cells that `needed` of the iterator marks so */
+} tsr_reader_mode;
 
 typedef struct tsr_reader_request { /* which cells and columns the start requested, besides plan and predicates */
   bool *fields; /* by field: decoded with the window, in parallel */
   bool times; /* batches carry the times of cells */
   bool distinct; /* sparse: one of all rows that are equal in the order's dimensions is enough */
-  bool written_only; /* set between open and start: cells of a dense array that were never written are left out */
-  /* set between open and start: the cells of tiles that are read come untested; the predicates only say which tiles,
-   * and which unwritten cells, to leave out */
-  bool untested;
-  /* set between open and start, if `untested`: the caller leaves out cells that `needed` of the iterator marks so */
-  bool skips;
   bool gives_unwritten; /* batches include cells that were never written: requested, and satisfying all predicates */
   bool is_part; /* the request is part of another reader's request, which has already counted its fragments */
 } tsr_reader_request;
@@ -549,7 +550,7 @@ struct tsr_reader {
   struct tsr_expected *expected; /* owned; NULL: no look-ups are expected */
   bool done; /* after the last batch, or an error */
   unsigned threads; /* at least 1 */
-  tsr_reader_shortcut shortcut;
+  tsr_reader_mode mode;
   tsr_reader_request request;
   tsr_reader_predicates predicates;
   tsr_reader_progress progress;
@@ -566,8 +567,9 @@ void tsr__reader_rewind(tsr_reader *reader);
 /* Gives back the tiles that the reader keeps for its next start. */
 void tsr__reader_forget(tsr_reader *reader);
 
-/* Opens a reader whose budget is part of the budget `memory`. */
-int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
+/* Opens a reader whose budget is part of the budget `memory`; `mode` NULL: as for a host. */
+int tsr__reader_open_as(tsr_snapshot *snapshot, tsr_memory *memory, const tsr_reader_mode *mode, tsr_reader **reader,
+                        tsr_error *error);
 
 /* Starts a reader on a part of the request that `parent`, a started reader of the same snapshot, executes: the cells
  * within `spans` (one per dimension). Set reader->request.fields first. The spans and the parent's predicates are
@@ -657,7 +659,7 @@ unsigned tsr__reader_threads(const tsr_reader *reader);
 
 /* Returns true if whole tiles may be offered to the shortcut. With predicates, only if it tests the cells itself. */
 static inline bool tsr__reader_offers(const tsr_reader *reader) {
-  return reader->shortcut.take && (reader->predicates.count == 0 || reader->request.untested);
+  return reader->mode.take && (reader->predicates.count == 0 || reader->mode.untested);
 }
 
 /* Sets *bytes to the decoded size of the request's fields of a tile; 0 if the request has no fields. */

@@ -686,7 +686,7 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 /* Drops cells that do not satisfy the predicates. */
 static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   uint32_t *cells;
-  if (it->reader->predicates.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
+  if (it->reader->predicates.count == 0 || it->reader->mode.untested || tile->count == 0) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
   TSR_TRY(tsr__predicates_select(it->reader, tile->pinned, 0, tile->cells, &tile->count, cells, error));
   tile->cells = cells;
@@ -695,7 +695,7 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
 
 /* Marks what is needed of a tile, for a caller that leaves out the rest. Drops the tile if that is nothing. */
 static int mark_tile(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
-  if (!it->reader->request.skips || it->reader->predicates.count == 0 || tile->count == 0 || tile->pinned->needed ||
+  if (!it->reader->mode.skips || it->reader->predicates.count == 0 || tile->count == 0 || tile->pinned->needed ||
       !tsr__predicates_may_mark(it->reader, tile->pinned))
     return TSR_OK;
   TSR_TRY(tsr__predicates_mark(it->reader, &tile->pinned, 1, error));
@@ -713,7 +713,7 @@ static int offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, u
   if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
   if (it->reader->snapshot->shows == TSR_SHOWS_DROPPED) return 0;
   const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
-  return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
+  return it->reader->mode.take(it->reader->mode.take_argument, &whole, error);
 }
 
 #define SORT_WORDS 4 /* of a cell whose keys the version merge sorts */

@@ -69,13 +69,12 @@ int tsr_unchanged_open(tsr_snapshot *before, tsr_snapshot *after, const bool *co
   u->schema = schema;
   u->fields = fields;
   u->memory_bytes = memory_bytes;
+  const tsr_reader_mode mode = {.written_only = true};
   int rc = TSR_ALLOC_ARRAY(&before->array->memory, fields, &u->compared, error);
-  if (rc >= 0) rc = tsr_reader_open(before, &u->reader, error);
-  if (rc >= 0 && after) rc = tsr_reader_open(after, &u->later, error);
+  if (rc >= 0) rc = tsr__reader_open_as(before, &before->array->memory, &mode, &u->reader, error);
+  if (rc >= 0 && after) rc = tsr__reader_open_as(after, &after->array->memory, &mode, &u->later, error);
   if (rc < 0) return tsr_unchanged_close(u), rc;
   memcpy(u->compared, compared, fields * sizeof *compared);
-  u->reader->request.written_only = true;
-  if (after) u->later->request.written_only = true;
   u->pairs.memory = u->selection.memory = &u->reader->memory;
   u->given.rows.memory = u->given.same.memory = u->latest.rows.memory = u->latest.same.memory = &u->reader->memory;
   *out = u;

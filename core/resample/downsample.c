@@ -628,8 +628,8 @@ int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *re
   tsr__arena_init(&p.arena, &p.memory);
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "draw", snapshot->array->path, 0);
-  int rc = tsr_reader_open(snapshot, &p.reader, error);
-  if (rc >= 0) p.reader->request.written_only = true;
+  const tsr_reader_mode mode = {.written_only = true};
+  int rc = tsr__reader_open_as(snapshot, &snapshot->array->memory, &mode, &p.reader, error);
   if (rc >= 0) rc = paint(&p, request, error);
   tsr_work_end(snapshot->array->environment, &work);
   if (rc >= 0) {

@@ -345,7 +345,7 @@ static int boxes_coordinates(const tsr_boxes *b, tsr_reader *reader, const tsr_c
 static int boxes_present(tsr_boxes *b, tsr_error *error) {
   if (!b->snapshot) TSR_TRY(b->source.open_snapshot(b->source.argument, &b->snapshot, error));
   if (b->reader) return TSR_OK;
-  if (b->source.spilled) return tsr__reader_open_within(b->snapshot, b->source.memory, &b->reader, error);
+  if (b->source.spilled) return tsr__reader_open_as(b->snapshot, b->source.memory, NULL, &b->reader, error);
   return tsr_reader_open(b->snapshot, &b->reader, error);
 }
 
@@ -985,8 +985,8 @@ static int read_cells(stream *s, tsr_error *error) {
 static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   stream s = {.boxes = boxes, .parts = {.width = boxes->parts.width, .numbers.memory = boxes->source.memory}};
   s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);
-  TSR_TRY(tsr__reader_open_within(boxes->source.spilled, boxes->source.memory, &boxes->spilled, error));
-  boxes->spilled->request.written_only = true;
+  const tsr_reader_mode mode = {.written_only = true};
+  TSR_TRY(tsr__reader_open_as(boxes->source.spilled, boxes->source.memory, &mode, &boxes->spilled, error));
   const int rc = read_cells(&s, error);
   tsr__buffer_release(&s.parts.numbers);
   return rc;

@@ -122,9 +122,8 @@ static int revert_open_side(const revert *r, revert_side *side, tsr_snapshot *sn
     TSR_TRY(TSR_ALLOC_ARRAY(memory, r->fields, &side->run, error));
     for (uint32_t f = 0; f < r->fields; f++) tsr__buffered_init(&side->run[f], memory);
   }
-  TSR_TRY(tsr_reader_open(snapshot, &side->reader, error));
-  side->reader->request.written_only = true;
-  return TSR_OK;
+  const tsr_reader_mode mode = {.written_only = true};
+  return tsr__reader_open_as(snapshot, &snapshot->array->memory, &mode, &side->reader, error);
 }
 
 static void revert_close_side(const revert *r, revert_side *side) {

@@ -385,7 +385,8 @@ static void test_a_failed_shortcut_is_asked_no_more(void **state) {
     tsr_error error = {0};
     tsr_reader *reader;
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
-    reader->shortcut = (tsr_reader_shortcut){fail_once, &shortcut};
+    reader->mode.take = fail_once;
+    reader->mode.take_argument = &shortcut;
     assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
     assert_int_equal(made_read(reader, &m, rows, 12000, &error), TSR_NOMEM);
     assert_int_equal(shortcut.offers[at], 1);
