@@ -483,7 +483,7 @@ int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error) {
   return TSR_OK;
 }
 
-static int fragment_settle(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
+static int derive_geometry(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   uint64_t rows = 0;
   if (m->dense && !m->schema->dense) return tsr__fail(error, TSR_CORRUPT, "a dense fragment of a sparse array");
@@ -511,7 +511,7 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
   if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
     rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
                    fragment->metadata.version, version);
-  if (rc >= 0) rc = fragment_settle(array, fragment, error);
+  if (rc >= 0) rc = derive_geometry(array, fragment, error);
   if (rc < 0) {
     tsr__wrap(error, "fragment %s", fragment->name);
     tsr__fragment_metadata_release(&fragment->metadata);
@@ -709,7 +709,7 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
   const int rc = make_and_read(array, items, count, fragments, error);
   for (uint64_t i = 0; i < count && fragments[i]; i++) {
     tsr_fragment *f = fragments[i];
-    if (rc < 0 || !f->metadata.schema || fragment_settle(array, f, &unseen) < 0 ||
+    if (rc < 0 || !f->metadata.schema || derive_geometry(array, f, &unseen) < 0 ||
         tsr__map_put(&array->registry.fragments, f->name, f, &unseen) < 0)
       free_fragment(array, f);
   }

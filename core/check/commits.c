@@ -24,7 +24,7 @@ typedef struct commits_check {
   tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
   tsr_buffer truncated_con; /* char *: paths of truncated .con files */
-  tsr_map settled; /* names of fragments that a truncated .con cannot have meant to commit (commit_files.c) */
+  tsr_map ruled_out; /* names of fragments that a truncated .con cannot have meant to commit (commit_files.c) */
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 
@@ -206,9 +206,9 @@ static int check_consolidated(commits_check *k, const char *path) {
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
-  bool cut = false;
-  if (rc >= 0 && (rc = tsr__commits_decode(&in, &arena, &commits, &fault)) < 0) cut = commits.cut;
-  if (cut) rc = keep_unfinished(k, path);
+  bool truncated = false;
+  if (rc >= 0 && (rc = tsr__commits_decode(&in, &arena, &commits, &fault)) < 0) truncated = commits.truncated;
+  if (truncated) rc = keep_unfinished(k, path);
   else if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   else
     for (uint64_t i = 0; rc >= 0 && i < commits.count; i++) {
@@ -392,19 +392,19 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
   return TSR_OK;
 }
 
-/* Adds the fragments of a prepared commit to k->settled. */
+/* Adds the fragments of a prepared commit to k->ruled_out. */
 static int add_prepared(commits_check *k, const char *marker) {
   tsr_checker *c = k->c;
   tsr_prepared_marker prepared = {0};
   tsr_error unseen;
   if (tsr__prepared_read(c->store, marker, &c->arena, &prepared, &unseen) <= 0) return TSR_OK;
   for (uint64_t i = 0; i < prepared.fragment_count; i++)
-    TSR_TRY(tsr__map_put(&k->settled, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], c->error));
+    TSR_TRY(tsr__map_put(&k->ruled_out, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], c->error));
   return TSR_OK;
 }
 
-/* Fills k->settled: fragments of prepared commits, cancelled ones, and those whose cells a merged fragment has. */
-static int find_settled(commits_check *k, const tsr_listing *commits) {
+/* Fills k->ruled_out: fragments of prepared commits, cancelled ones, and those whose cells a merged fragment has. */
+static int find_ruled_out(commits_check *k, const tsr_listing *commits) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < commits->count; i++) {
     tsr_check_path path;
@@ -420,10 +420,10 @@ static int find_settled(commits_check *k, const tsr_listing *commits) {
   for (uint64_t i = 0; i < k->ignored.count; i++) {
     const char *name = k->ignored.entries[i].key, *kept;
     TSR_TRY(check_commits_keep(c, name, strcspn(name, "."), &kept));
-    TSR_TRY(tsr__map_put(&k->settled, kept, (void *)(uintptr_t)kept, c->error));
+    TSR_TRY(tsr__map_put(&k->ruled_out, kept, (void *)(uintptr_t)kept, c->error));
   }
   for (uint64_t i = 0; i < k->covered.count; i++)
-    TSR_TRY(tsr__map_put(&k->settled, k->covered.entries[i].key, k->covered.entries[i].value, c->error));
+    TSR_TRY(tsr__map_put(&k->ruled_out, k->covered.entries[i].key, k->covered.entries[i].value, c->error));
   return TSR_OK;
 }
 
@@ -435,7 +435,7 @@ static int check_unfinished(commits_check *k, const char *path) {
   tsr_commits commits = {0};
   tsr_path doubtful;
   tsr_error fault = {0}, unseen;
-  const tsr_partial_consolidation known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->settled, &c->root};
+  const tsr_partial_consolidation known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->ruled_out, &c->root};
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
@@ -507,7 +507,7 @@ static int check_unfinished_work(commits_check *k) {
   if (rc >= 0) rc = check_doubled(k, all, files.size / sizeof *all);
   if (rc >= 0) rc = check_staged(k, check_commits_commits_directory, &commits);
   if (rc >= 0) rc = check_staged(k, root_directory, &c->root);
-  if (rc >= 0 && k->truncated_con.size) rc = find_settled(k, &commits);
+  if (rc >= 0 && k->truncated_con.size) rc = find_ruled_out(k, &commits);
   const char *const *paths = (const char *const *)(const void *)k->truncated_con.data;
   for (uint64_t i = 0; i < k->truncated_con.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);
   tsr__buffer_release(&files);
@@ -725,14 +725,14 @@ static int check_rest(const commits_check *k) {
 int tsr__check_commits(tsr_checker *c) {
   commits_check k = {.c = c};
   k.ignored.memory = k.in_con.memory = k.deletes.memory = k.truncated_con.memory = &c->memory;
-  k.settled.memory = k.covered.memory = &c->memory;
+  k.ruled_out.memory = k.covered.memory = &c->memory;
   int rc = list_commits(&k);
   if (rc >= 0) rc = list_root(&k);
   if (rc >= 0) rc = check_unfinished_work(&k);
   if (rc >= 0) rc = list_fragments(&k);
   if (rc >= 0) rc = check_rest(&k);
   tsr__buffer_release(&k.truncated_con);
-  tsr__map_release(&k.settled);
+  tsr__map_release(&k.ruled_out);
   tsr__map_release(&k.covered);
   tsr__map_release(&k.ignored);
   tsr__map_release(&k.in_con);

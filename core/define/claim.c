@@ -120,7 +120,7 @@ static int make_file(tsr_claim *c, const char *path, tsr_error *error) {
 }
 
 /* Looks at the place after the claim was made. Removes lower claims. */
-static int settle(tsr_claim *c, tsr_error *error) {
+static int resolve_claims(tsr_claim *c, tsr_error *error) {
   tsr_object_kind kind;
   tsr_listing root = {0};
   uint64_t generation;
@@ -149,7 +149,7 @@ static int make_claim(tsr_claim *c, uint64_t generation, tsr_error *error) {
   if (rc < 0) return *error = one, rc;
   c->generation = generation;
   c->renewed = tsr__moment();
-  rc = settle(c, error);
+  rc = resolve_claims(c, error);
   if (rc < 0) tsr__claim_end(c);
   return rc;
 }

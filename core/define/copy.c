@@ -143,7 +143,7 @@ static int note_list(copying *c, const char *path, tsr_buffer *lines) {
   tsr_error unseen; /* a damaged list may be copied, too: readers tell */
   if (rc >= 0) {
     const int decoded = tsr__commits_decode(&in, &arena, &commits, &unseen);
-    if (decoded < 0 && !commits.cut) commits.count = 0;
+    if (decoded < 0 && !commits.truncated) commits.count = 0;
     if (tsr__lacks_memory(decoded)) *c->error = unseen, rc = decoded;
   }
   for (uint64_t i = 0; i < commits.count && rc >= 0; i++)

@@ -616,7 +616,7 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
   if (c->published) return TSR_OK;
-  if (c->owner && c->durable) TSR_TRY(tsr__prepared_settle(&c->memory, c->owner, error));
+  if (c->owner && c->durable) TSR_TRY(tsr__prepared_sync_owner(&c->memory, c->owner, error));
   int rc = publish_schema(c->store, c->schema.name, error);
   if (rc >= 0) c->published = true;
   if (rc >= 0 && c->durable) rc = tsr__store_sync_directory(c->store, "", error);

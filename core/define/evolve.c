@@ -533,7 +533,7 @@ static int mark_duration(tsr_array *array, const char *name, bool duration, tsr_
 
 /* Notes whether a new attribute of a TIME datatype is a duration. One that had its name may have been: dropping it left
  * the note, since earlier states of the array still have it. */
-static int settle_duration(tsr_array *array, const tsr_field *attribute, bool *changed, tsr_error *error) {
+static int note_duration(tsr_array *array, const tsr_field *attribute, bool *changed, tsr_error *error) {
   const tsr_schema *schema;
   tsr_metadata *all;
   tsr_field before = *attribute;
@@ -557,7 +557,7 @@ int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const 
   tsr_error ignored;
   bool changed = false;
   if (tsr_datatype_kind(attribute->datatype) == TSR_KIND_TIME)
-    TSR_TRY(settle_duration(array, attribute, &changed, error)); /* before a schema has the attribute */
+    TSR_TRY(note_duration(array, attribute, &changed, error)); /* before a schema has the attribute */
   const int rc = evolve(array, &change, error);
   if (rc < 0 && changed) (void)mark_duration(array, attribute->name, !attribute->duration, &ignored);
   return rc;

@@ -4,8 +4,8 @@
  * fragment of versions 5 to 11, which is in the array's own directory. A newline ends the line. A line that ends in
  * ".del" or ".upd" is followed by a u64 size and that many bytes, the content of the file of that name; the next line
  * follows directly. A .con file is therefore not a text file.
- *   A .con file is "cut" if it is empty or ends within an entry: its writer is still at work or has died, or part of
- *   the file was lost.
+ *   A .con file is truncated if it is empty or ends within an entry: its writer is still at work or has died, or part
+ *   of the file was lost.
  *
  * .ign, ignored commits, and .vac, fragments that may be vacuumed: one path in each line. Below version 19 vacuum files
  * hold absolute URIs, later "/__fragments/NAME", "/__meta/NAME" or "/NAME". The last newline may be missing. An empty
@@ -117,9 +117,9 @@ static int read_commit(tsr_input *in, const char *line, uint64_t size, bool ende
 }
 
 /* Reads all entries. The caller runs it twice: with `arena` and `commits` NULL to count the entries, then to store
- * them. `*count` is the number of complete entries, also on an error. `*cut` is set if the error is that the file ends
- * within an entry. */
-static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, bool *cut,
+ * them. `*count` is the number of complete entries, also on an error. `*truncated` is set if the error is that the file
+ * ends within an entry. */
+static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, uint64_t *count, bool *truncated,
                         tsr_error *error) {
   const char *line;
   uint64_t size, n = 0;
@@ -128,7 +128,7 @@ static int read_commits(tsr_input in, tsr_arena *arena, tsr_commits *commits, ui
   for (uint64_t at = in.at; commits_next_line(&in, &line, &size, &ended); at = in.at, *count = ++n) {
     int rc = read_commit(&in, line, size, ended, arena, commits ? commits->commits + n : NULL, error);
     if (rc < 0) {
-      *cut = rc == TSR_CORRUPT && (!ended || in.failed);
+      *truncated = rc == TSR_CORRUPT && (!ended || in.failed);
       tsr__wrap(error, "consolidated commits: entry %llu, '%.*s' at byte %llu of %llu", (unsigned long long)n,
                 (int)TSR_MIN(size, 200), line, (unsigned long long)at, (unsigned long long)in.size);
       return rc;
@@ -144,15 +144,15 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   *commits = all;
   /* not an empty list: writers never write one, and the commits that this file named may be in no other file */
   if (in->size == 0) {
-    commits->cut = true;
+    commits->truncated = true;
     return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, which no writer leaves");
   }
-  const int rc = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
-  if (rc < 0 && !all.cut) return rc;
+  const int rc = read_commits(*in, NULL, NULL, &all.count, &all.truncated, error);
+  if (rc < 0 && !all.truncated) return rc;
   tsr_error again;
   TSR_TRY(TSR_ARENA_ARRAY(arena, all.count, &all.commits, error));
-  const int kept = read_commits(*in, arena, &all, &all.count, &all.cut, &again);
-  if (kept < 0 && !(kept == TSR_CORRUPT && all.cut)) return *error = again, kept;
+  const int kept = read_commits(*in, arena, &all, &all.count, &all.truncated, &again);
+  if (kept < 0 && !(kept == TSR_CORRUPT && all.truncated)) return *error = again, kept;
   in->at = in->size;
   *commits = all;
   return rc;

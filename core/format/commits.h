@@ -21,12 +21,12 @@ typedef struct tsr_commit {
 typedef struct tsr_commits {
   uint64_t count;
   tsr_commit *commits;
-  bool cut; /* the file is empty or ends within an entry */
+  bool truncated; /* the file is empty or ends within an entry */
 } tsr_commits;
 
 /* Decodes a consolidated commits file (.con) and checks the names in it. `arena` owns the names; the bytes of deletes
  * are borrowed from the input. Returns TSR_CORRUPT for a damaged file, and for one that is empty or ends within an
- * entry; in the latter case `commits->cut` is true and `commits` has the complete entries. */
+ * entry; in the latter case `commits->truncated` is true and `commits` has the complete entries. */
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error);
 
 /* Appends an entry for the fragment `name`, of format version 12 or later, to the content of a consolidated commits

@@ -63,8 +63,8 @@ static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *er
              !tsr__name_ends_in(file->path, TSR_SUFFIX_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
-  if (rc < 0 && file->commits.cut) { /* not written yet; listing.c finds out whether anything is lost by that */
-    file->rest = file->commits;
+  if (rc < 0 && file->commits.truncated) { /* not written yet; listing.c finds out whether anything is lost by that */
+    file->partial = file->commits;
     file->commits = (tsr_commits){0};
     return TSR_OK;
   }
@@ -129,7 +129,7 @@ static int read_finished(tsr_log *log, const char *path, const tsr_commit_file *
 
 int tsr__log_file(tsr_log *log, const char *path, const tsr_commit_file **file, tsr_error *error) {
   tsr_commit_file *known = tsr__map_get(&log->files.by_path, path);
-  if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
+  if (known && known->partial.truncated) { /* a truncated .con: its writer may have continued */
     const int grown = has_grown(log, known, error);
     if (grown < 0) return grown;
     if (grown) outdate(&log->files, known);
@@ -141,7 +141,7 @@ int tsr__log_file(tsr_log *log, const char *path, const tsr_commit_file **file, 
   }
   tsr_commit_file *f;
   int rc = make_commit_file(log, path, &f, error);
-  const bool doubtful = tsr__may_be_corrupt_transfer(rc) || (rc >= 0 && (f->rest.cut || f->damaged));
+  const bool doubtful = tsr__may_be_corrupt_transfer(rc) || (rc >= 0 && (f->partial.truncated || f->damaged));
   if (doubtful && tsr__store_doubt(log->store)) {
     if (rc >= 0) free_commit_file(f);
     rc = make_commit_file(log, path, &f, error);
@@ -273,16 +273,16 @@ const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const 
   return longer;
 }
 
-/* ---- Cut .con files ---------------------------------------------------------------------------------------------- */
+/* ---- Truncated .con files ---------------------------------------------------------------------------------------- */
 
-/* A .con is cut if it is empty or ends within an entry.
+/* A .con is truncated if it is empty or ends within an entry.
  *
- * TileDB writes a .con in place, so it is cut while TileDB is writing, and for good if TileDB dies meanwhile. Every
- * commit that it was to name then still has its own file, since those are removed only after the .con is complete. So a
- * cut .con counts as not written yet.
+ * TileDB writes a .con in place, so it is truncated while TileDB is writing, and for good if TileDB dies meanwhile.
+ * Every commit that it was to name then still has its own file, since those are removed only after the .con is
+ * complete. So a truncated .con counts as not written yet.
  *
- * But a full disk, a power loss or an interrupted copy may also cut a .con that was complete. Then the commits that it
- * named must not vanish silently. A cut .con is reported as damage if something may be lost:
+ * But a full disk, a power loss or an interrupted copy may also truncate a .con that was complete. Then the commits
+ * that it named must not vanish silently. A truncated .con is reported as damage if something may be lost:
  *  - There is a complete fragment that no other file commits, so the .con may have committed it. A fragment younger
  *    than the .con cannot have been in it: one of its files changed later, and the time in its name is later, too (both
  *    are required because the files of a copied array have the times of the copy). Nor can the .con have committed a
@@ -290,7 +290,7 @@ const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const 
  *  - One of its complete entries names a fragment or a delete condition that nothing else commits.
  */
 
-typedef struct doubt { /* the check of one cut .con */
+typedef struct doubt { /* the check of one truncated .con */
   const tsr_partial_consolidation *known;
   const char *con; /* path */
   uint64_t written; /* when the .con was last changed, in milliseconds since 1970 */
@@ -367,7 +367,7 @@ static int look_at_directory(const doubt *d, const char *directory, const tsr_li
     /* no .con names fragments of these versions in the array's directory */
     if (!*directory && (!layout_has_commit_files(parsed.version) || layout_has_commits_folder(parsed.version)))
       continue;
-    if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->settled, entry->name)) continue;
+    if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->ruled_out, entry->name)) continue;
     const int rc = look_at_fragment(d, directory, entry->name, &parsed);
     if (rc) return rc;
   }
@@ -384,15 +384,15 @@ static int look_at_fragments(const doubt *d) {
 }
 
 /* Checks the complete entries of the .con. Fragments that no longer exist were vacuumed. */
-static int look_at_entries(const doubt *d, const tsr_commits *rest) {
-  for (uint64_t i = 0; i < rest->count; i++) {
-    const tsr_commit *commit = &rest->commits[i];
+static int look_at_entries(const doubt *d, const tsr_commits *partial) {
+  for (uint64_t i = 0; i < partial->count; i++) {
+    const tsr_commit *commit = &partial->commits[i];
     tsr_name parsed;
     bool whole;
     if (commit->kind == TSR_COMMIT_DELETE && !tsr__map_get(d->known->deletes, commit->name))
       return tell_delete(d, commit->name);
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
-    if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->settled, commit->name)) continue;
+    if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->ruled_out, commit->name)) continue;
     const tsr_path path = tsr__path_of(layout_fragments_folder(parsed.version), commit->name, "");
     TSR_TRY(fragment_is_whole(d->known, path.text, &whole, d->error));
     if (whole) return tell_fragment(d, commit->name, &parsed);
@@ -400,13 +400,13 @@ static int look_at_entries(const doubt *d, const tsr_commits *rest) {
   return 0;
 }
 
-int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con, const tsr_commits *rest,
-                                     tsr_path *path, tsr_error *error) {
+int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
+                                     const tsr_commits *partial, tsr_path *path, tsr_error *error) {
   doubt d = {.known = known, .con = con, .path = path, .error = error};
   *path = tsr__path_of("", con, "");
   int rc = tsr__store_modified(known->store, con, &d.written, error);
   if (rc == TSR_NOT_FOUND) return tsr__fail(error, TSR_ABORT, "%s was removed while it was looked at", con);
-  if (rc >= 0) rc = look_at_entries(&d, rest);
+  if (rc >= 0) rc = look_at_entries(&d, partial);
   if (rc == 0) rc = look_at_fragments(&d);
   if (rc == 0) rc = look_at_directory(&d, "", known->root);
   return rc;

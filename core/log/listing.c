@@ -129,7 +129,7 @@ static int list_again(const tsr_array_directories *directories, tsr_directory wh
 
 /* Repeats the listing of a directory until it is a state that the directory had at one moment. Returns 1 if it had to
  * be repeated, else 0. Fails with TSR_BUSY if the directory changes faster than it can be listed. */
-static int directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
+static int list_until_steady(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   if (directories->store->listings_are_states) return 0;
   int rc = directory_is_steady(directories, which, error);
   if (rc) return rc < 0 ? rc : 0;
@@ -328,7 +328,7 @@ static int read_consolidated(tsr_renewal *r, const tsr_listing *entries) {
           r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
     if (file) continue;
     TSR_TRY(tsr__renewal_read_file(r, name, &file));
-    if (file->rest.cut) {
+    if (file->partial.truncated) {
       tsr_committed item = {0};
       TSR_TRY(tsr__renewal_copy_text(r, file->path, strlen(file->path), &item.path));
       TSR_TRY(tsr__renewal_append(r, &r->listing->truncated_con, &item));
@@ -468,7 +468,7 @@ static int check_own_commit(tsr_log *log, const tsr_listing *entries, tsr_error 
 
 static int list_commits(tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
-  int rc = directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  int rc = list_until_steady(r->directories, TSR_IN_COMMITS, r->error);
   if (rc >= 0) rc = check_own_commit(r->log, entries, r->error);
   r->future = tsr__environment_now() + TSR_TIME_AHEAD;
   if (rc >= 0) rc = expect_commit_files(r, entries);
@@ -611,32 +611,33 @@ static int list_schemas(tsr_renewal *r, const tsr_listing *root) {
 /* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
 
 /* Collects fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their cells. */
-static int settle_names(tsr_renewal *r) {
+static int rule_out_names(tsr_renewal *r) {
   const tsr_commit_listing *listing = r->listing;
   for (uint64_t i = 0; i < r->ignored.count; i++) {
     const char *name = r->ignored.entries[i].key, *copy;
     TSR_TRY(tsr__renewal_copy_text(r, name, strcspn(name, "."), &copy));
-    TSR_TRY(tsr__map_put(&r->settled, copy, (void *)(uintptr_t)copy, r->error));
+    TSR_TRY(tsr__map_put(&r->ruled_out, copy, (void *)(uintptr_t)copy, r->error));
   }
-  return tsr__log_covered(r->log, listing, &r->settled, r->error);
+  return tsr__log_covered(r->log, listing, &r->ruled_out, r->error);
 }
 
-/* Fails if treating a cut .con as not written yet may lose something. */
+/* Fails if treating a truncated .con as not written yet may lose something. */
 static int check_unfinished(tsr_renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->truncated_con;
   if (list->count == 0) return TSR_OK;
-  TSR_TRY(settle_names(r));
+  TSR_TRY(rule_out_names(r));
   const tsr_partial_consolidation known = {.store = r->log->store,
                                            .memory = r->log->memory,
                                            .fragments = &r->listing->names,
                                            .deletes = &r->deletes,
-                                           .settled = &r->settled,
+                                           .ruled_out = &r->ruled_out,
                                            .root = root};
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_commit_file *file;
     TSR_TRY(tsr__log_file(r->log, list->items[i].path, &file, r->error));
-    if (!file->rest.cut) return tsr__fail(r->error, TSR_ABORT, "%s was written while it was listed", file->path);
-    const int rc = tsr__partial_consolidation_loses(&known, file->path, &file->rest, &r->doubtful, r->error);
+    if (!file->partial.truncated)
+      return tsr__fail(r->error, TSR_ABORT, "%s was written while it was listed", file->path);
+    const int rc = tsr__partial_consolidation_loses(&known, file->path, &file->partial, &r->doubtful, r->error);
     if (rc) return rc < 0 ? rc : TSR_CORRUPT;
   }
   return TSR_OK;
@@ -733,7 +734,7 @@ static int list_directories(tsr_renewal *r, bool commits) {
   }
   TSR_TRY(directories_list(d, order, end, r->error));
   TSR_TRY(check_root_exists(r));
-  const int again = directory_settle(d, TSR_IN_ROOT, r->error);
+  const int again = list_until_steady(d, TSR_IN_ROOT, r->error);
   TSR_TRY(check_root_exists(r));
   if (again <= 0 || !commits) return again;
   directory_forget(d, TSR_IN_FOOTERS);
@@ -782,7 +783,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   TSR_TRY(TSR_ALLOC(log->memory, &listing, error));
   tsr_memory *memory = log->memory;
   tsr_renewal r = {.log = log, .directories = directories, .listing = listing, .need_root = force, .error = error};
-  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory =
+  r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.ruled_out.memory =
       r.gone.memory = memory;
   listing->names.memory = listing->others.memory = memory;
   tsr__arena_init(&listing->arena, memory);
@@ -799,7 +800,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   tsr__map_release(&r.deletes);
   tsr__map_release(&r.ok);
   tsr__map_release(&r.metas);
-  tsr__map_release(&r.settled);
+  tsr__map_release(&r.ruled_out);
   tsr__buffer_release(&r.gone);
   if (rc < 0) {
     free_listing(listing);
@@ -921,7 +922,7 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   if (rc == 0) rc = tsr__commit_files_changed(log, error);
   if (rc) return rc < 0 ? rc : 0;
   TSR_TRY(directories_list(directories, &commits, 1, error));
-  TSR_TRY(directory_settle(directories, commits, error));
+  TSR_TRY(list_until_steady(directories, commits, error));
   const tsr_listing *entries = &directories->lists[commits];
   TSR_TRY(check_own_commit(log, entries, error));
   const uint64_t most = log->store->stamps_are_listings ? FEW : ADDED;

@@ -35,8 +35,8 @@
  *     .NAME.vac.new --- counts as NAME.vac as soon as NAME is committed -----------------> NAME.vac
  *     NAME.vac.ign  --- in arrays that allow duplicates: cancels NAME.con until then ----> NAME.vac and NAME.wrt
  *
- * Whoever finds a marker, a record or a staged vacuum file whose process has died can finish its step or undo it: each
- * step may be repeated, and a process that loses the race for a rename finds the work done.
+ * Whoever finds a marker, a record or a staged vacuum file whose process has died settles it: finishes its step or undoes
+ * it. Each step may be repeated, and a process that loses the race for a rename finds the work done.
  *
  * The sections below follow the source files:
  *   torn_read.c              reads files that another program may still be writing
@@ -188,7 +188,7 @@ int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, t
 /* Makes the commit of the database file `owner` (a path) durable before anything is published: syncs its directory.
  * SQLite does not sync the directory after deleting its journal (except with synchronous=EXTRA): after a power loss the
  * journal could reappear, and SQLite would roll back a commit that the array shows. */
-int tsr__prepared_settle(tsr_memory *memory, const char *owner, tsr_error *error);
+int tsr__prepared_sync_owner(tsr_memory *memory, const char *owner, tsr_error *error);
 
 /* Returns 1 if the commit's own file exists, else 0. A commit that was consolidated into a .con may have lost its own
  * file; tsr__published_has looks further. */
@@ -249,8 +249,8 @@ typedef struct tsr_commit_file {
   uint64_t generation; /* of the last listing that has the file */
   tsr_arena arena;
   tsr_buffer content; /* kept if the fields below point into it */
-  tsr_commits commits; /* .con; empty if the file is cut, because it then counts as not written yet */
-  tsr_commits rest; /* .con that is cut: the entries that are complete */
+  tsr_commits commits; /* .con; empty if the file is truncated, because it then counts as not written yet */
+  tsr_commits partial; /* .con that is truncated: the entries that are complete */
   tsr_names names; /* .ign, .vac */
   tsr_footers footers; /* .meta */
   bool damaged; /* .meta: no footer can be read */
@@ -382,7 +382,7 @@ typedef struct tsr_commit_listing {
   uint64_t written; /* how many entries of __commits are .wrt files */
   tsr_map others; /* names of the other entries of __commits; a set */
   bool staged_vacuum; /* one of them is a staged vacuum file: a new .wrt could make it count */
-  tsr_commit_list truncated_con; /* `path` of .con files that are cut without any loss (commit_files.c) */
+  tsr_commit_list truncated_con; /* `path` of .con files that are truncated without any loss (commit_files.c) */
 } tsr_commit_listing;
 
 /* Renews log->listing if it is missing or outdated, or unconditionally if `force` is true. `commits`: list everything;
@@ -444,8 +444,8 @@ typedef struct tsr_renewal {
   tsr_map ok; /* names of .ok files without suffix */
   tsr_map metas; /* names of the files in __fragment_meta without suffix -> their paths */
   /* names of fragments that are not committed, and which no .con can have committed (commit_files.c) */
-  tsr_map settled;
-  /* if the listing fails because of a cut .con: the file whose age says whether a retry may help; else '' */
+  tsr_map ruled_out;
+  /* if the listing fails because of a truncated .con: the file whose age says whether a retry may help; else '' */
   tsr_path doubtful;
   tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
   bool last_footers; /* __fragment_meta is not listed: reuse the footers of the last listing */
@@ -500,15 +500,15 @@ bool tsr__listing_newly_committed(const tsr_log *log);
 
 /* ---- commit_files.c: unfinished operations of other processes ---------------------------------------------------- */
 
-/* Fragments that a vacuum is still removing, and .con files that are cut. */
+/* Fragments that a vacuum is still removing, and .con files that are truncated. */
 
 typedef struct tsr_replacing { /* a vacuum file */
   const char *name; /* of its merged fragment */
   const tsr_names *names; /* of the sources that the merged fragment replaces */
 } tsr_replacing;
 
-/* Returns true if `name`, of a vacuum file, may be a source of the merged fragment: its time range is within that of the
- * merged fragment, and it is another fragment. Other names in a vacuum file are ignored. */
+/* Returns true if `name`, of a vacuum file, may be a source of the merged fragment: its time range is within that of
+ * the merged fragment, and it is another fragment. Other names in a vacuum file are ignored. */
 bool tsr__may_be_source(const char *name, const tsr_name *merged, const char *merged_name);
 
 /* Adds to `covered` (name -> name of the merged fragment that replaces it) all fragments whose cells are in a committed
@@ -540,15 +540,15 @@ typedef struct tsr_partial_consolidation { /* which names other files of the arr
   const tsr_map *fragments; /* names of fragments that other files commit */
   const tsr_map *deletes; /* names of deletes that other files commit */
   /* names of fragments that no .con can have committed: markers, .ign and .vac files name them */
-  const tsr_map *settled;
+  const tsr_map *ruled_out;
   const tsr_listing *root; /* the array's directory */
 } tsr_partial_consolidation;
 
-/* Tells whether anything is lost if the cut file `con` counts as not written. `rest`: its complete entries. Returns 0
- * if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the file whose
- * age says whether the writer may still be at work; < 0 on an error. */
-int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con, const tsr_commits *rest,
-                                     tsr_path *path, tsr_error *error);
+/* Tells whether anything is lost if the truncated file `con` counts as not written. `partial`: its complete entries.
+ * Returns 0 if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the
+ * file whose age says whether the writer may still be at work; < 0 on an error. */
+int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
+                                     const tsr_commits *partial, tsr_path *path, tsr_error *error);
 
 /* ---- replaced.c: merges that died before their vacuum file got its name; cells that are visible twice ------------ */
 

@@ -104,7 +104,7 @@ int tsr__prepared_is_published(tsr_store *store, const char *commit, tsr_error *
   return is_there(store, commit, error);
 }
 
-int tsr__prepared_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
+int tsr__prepared_sync_owner(tsr_memory *memory, const char *owner, tsr_error *error) {
   const size_t size = strlen(owner) + 1;
   char *directory;
   tsr_store *store;
@@ -550,7 +550,7 @@ static int count_staged(tsr_renewal *r, const tsr_prepared_marker *prepared, con
   }
   if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
     TSR_TRY(tsr__renewal_read_file(r, name, &file));
-    if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
+    if (file->partial.truncated) /* damage: the file was complete and durable before its marker was written */
       return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
     for (uint64_t n = 0; n < file->commits.count; n++)
       TSR_TRY(tsr__renewal_add_con_entry(r, file->path, &file->commits.commits[n]));
@@ -639,7 +639,7 @@ int tsr__listing_add_marker(tsr_renewal *r, const char *marker, const tsr_listin
   if (rc <= 0) return rc;
   item.name = prepared.commit;
   for (uint64_t i = 0; i < prepared.fragment_count; i++)
-    TSR_TRY(tsr__map_put(&r->settled, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], r->error));
+    TSR_TRY(tsr__map_put(&r->ruled_out, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], r->error));
   TSR_TRY(tsr__renewal_copy_text(r, marker, strlen(marker), &item.path));
   TSR_TRY(tsr__renewal_append(r, &r->listing->prepared.markers, &item));
   TSR_TRY(rc = tsr__prepared_is_published(r->log->store, prepared.commit, r->error));

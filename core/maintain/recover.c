@@ -617,7 +617,7 @@ static int recover_publish(recovery *r, const recover_found *f, tsr_error *error
   if (complete < 0) return complete;
   if (complete == 0 && tsr__listing_shows_published(r->array->log.listing, prepared)) return 0;
   if (complete == 0) return tsr__prepared_fail_gone(prepared->commit, error);
-  if (r->file) TSR_TRY(tsr__prepared_settle(&r->array->memory, r->file, error));
+  if (r->file) TSR_TRY(tsr__prepared_sync_owner(&r->array->memory, r->file, error));
   return tsr__prepared_publish(r->array->store, prepared->commit, true, error);
 }
 

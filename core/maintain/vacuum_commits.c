@@ -42,9 +42,9 @@ static int is_recent_commit(tsr_vacuum *v, const char *name, tsr_error *error) {
 }
 
 /* Reads all .con and .ign files: `ignored` receives the names that .ign files cancel, `active` the fragments that a
- * .con commits and no .ign cancels. With `settled`, only from .con files that are older than the grace. */
-static int read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool settled, tsr_map *active, tsr_map *ignored,
-                             tsr_error *error) {
+ * .con commits and no .ign cancels. With `only_old`, only from .con files that are older than the grace. */
+static int read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool only_old, tsr_map *active,
+                             tsr_map *ignored, tsr_error *error) {
   for (int con = 0; con < 2; con++)
     for (uint64_t i = 0; i < entries->count; i++) {
       const tsr_commit_file *file;
@@ -52,7 +52,7 @@ static int read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool set
       if (!(con ? tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED) : is_ignore_file(name))) continue;
       TSR_TRY(read_file(v, name, &file, error));
       if (!file) continue;
-      const int recent = con && settled ? is_recent_commit(v, name, error) : 0;
+      const int recent = con && only_old ? is_recent_commit(v, name, error) : 0;
       if (recent < 0) return recent;
       if (recent) continue;
       for (uint64_t n = 0; !con && n < file->names.count; n++)
@@ -336,7 +336,7 @@ static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const 
   }
   for (uint64_t i = 0; i < count; i++) {
     const tsr_commits *commits = &files[i].file->commits;
-    bool redundant = false, active = files[i].file->rest.cut; /* TileDB may still be writing it: it stays */
+    bool redundant = false, active = files[i].file->partial.truncated; /* TileDB may still be writing it: it stays */
     for (uint64_t n = 0; n < commits->count; n++) active = active || is_active(ignored, &commits->commits[n]);
     for (uint64_t k = 0; k < count && commits->count && active && !redundant; k++)
       redundant = k != i && tsr__add_sat(files[k].modified, v->grace) <= now && vacuum_is_later(&files[k], &files[i]) &&
@@ -347,9 +347,9 @@ static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const 
   return TSR_OK;
 }
 
-/* Collects the names of all fragments in .con files in `in_con`. *cut is set if a .con is truncated, so that not all
- * its names are known. */
-static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
+/* Collects the names of all fragments in .con files in `in_con`. *truncated is set if a .con is truncated, so that not
+ * all its names are known. */
+static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *truncated, tsr_error *error) {
   tsr_listing entries;
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
@@ -357,7 +357,7 @@ static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *err
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
     rc = read_file(v, entries.entries[i].name, &file, error);
-    *cut |= rc >= 0 && file && file->rest.cut;
+    *truncated |= rc >= 0 && file && file->partial.truncated;
     for (uint64_t n = 0; rc >= 0 && file && n < file->commits.count; n++)
       rc = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
   }
@@ -370,12 +370,12 @@ static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *err
 static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
-  bool cut = false;
+  bool truncated = false;
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
-  if (rc >= 0) rc = find_in_con(v, &in_con, &cut, error);
+  if (rc >= 0) rc = find_in_con(v, &in_con, &truncated, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
-    bool needed = cut;
+    bool needed = truncated;
     if (!is_ignore_file(entries.entries[i].name)) continue;
     rc = read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; rc >= 0 && file && n < file->names.count && !needed; n++) {

@@ -255,13 +255,13 @@ static bool may_serve(tsr_expected *e, uint32_t number) {
 /* Notices that the set was cleared or numbered anew. */
 static void look_at_set(tsr_expected *e) {
   tsr_error unseen;
-  const bool settled = tsr__places_settle(e->places, &unseen) >= 0;
+  const bool numbered = tsr__places_number(e->places, &unseen) >= 0;
   const uint64_t generation = tsr__places_generation(e->places);
   if (e->generation == generation) return;
   forget_rows(e);
   e->generation = generation;
   e->asked = false;
-  e->gave_up = !settled;
+  e->gave_up = !numbered;
 }
 
 int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,

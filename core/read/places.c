@@ -198,7 +198,7 @@ static int renumber(tsr_places *places, const tsr_pair *pairs, uint64_t count, t
   return TSR_OK;
 }
 
-int tsr__places_settle(tsr_places *places, tsr_error *error) {
+int tsr__places_number(tsr_places *places, tsr_error *error) {
   const uint64_t count = tsr__places_count(places);
   tsr_pair *pairs;
   if (!places->gathered || places->sorted == count) return TSR_OK;

@@ -474,8 +474,8 @@ typedef struct tsr_whole_tile {
  * batch; 0 if the tile must be read; < 0: error. May load statistics: no borrowed file is in use during the call. */
 typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
-/* What a reader of the engine's own does that readers of hosts do not. It holds for all requests of the reader. `= {0}`:
- * nothing. */
+/* What a reader of the engine's own does that readers of hosts do not. It holds for all requests of the reader. `=
+ * {0}`: nothing. */
 typedef struct tsr_reader_mode {
   tsr_whole_tile_shortcut take; /* NULL: all selected cells come in batches */
   void *take_argument;
@@ -715,7 +715,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
 
 /* ---- places.c: the cells at many places of a sparse array ------------------------------------------------------- */
 /* A set of places (tsr_places) numbers them in the order in which they were added; one that is gathered, by coordinates
- * (tsr__places_settle). A window is a part of it, sorted. */
+ * (tsr__places_number). A window is a part of it, sorted. */
 
 #define TSR_PLACES_MAX   65536u /* a set is cleared before a batch makes it larger; places of a window */
 #define TSR_GATHERED_MAX (UINT64_C(1) << 28) /* places of a set in any case; the others are not announced */
@@ -729,7 +729,7 @@ uint64_t tsr__places_count(const tsr_places *places);
 uint64_t tsr__places_generation(const tsr_places *places); /* changes if numbers do */
 
 /* Numbers a gathered set by coordinates, if places were added since. Does nothing to other sets. */
-int tsr__places_settle(tsr_places *places, tsr_error *error);
+int tsr__places_number(tsr_places *places, tsr_error *error);
 
 /* Returns the number of a place, one coordinate for each dimension; UINT32_MAX if the set lacks it. */
 uint32_t tsr__places_find(const tsr_places *places, const tsr_place_coordinate *place);

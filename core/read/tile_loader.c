@@ -501,7 +501,7 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
 }
 
 /* Corrects the charges of decoded tiles from their estimated to their actual size. */
-static int load_settle(tsr_load *load, tsr_error *error) {
+static int correct_charges(tsr_load *load, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tile_fetch *fetch = &load->fetches[i];
     if (fetch->done) {
@@ -641,7 +641,7 @@ int tsr__load_finish(tsr_load *load, tsr_error *error) {
   int rc = tsr__job_finish(&load->job, load->memory, error);
   if (tsr__may_be_corrupt_transfer(rc)) rc = load_again(load, rc, error);
   if (rc == TSR_NOT_FOUND && error) rc = fail_missing(load, error);
-  if (rc >= 0) rc = load_settle(load, error);
+  if (rc >= 0) rc = correct_charges(load, error);
   if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
   if (rc >= 0) cache_tiles(load);
   return load_end(load, rc, error);

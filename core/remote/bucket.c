@@ -265,7 +265,7 @@ static void account(tsr_bucket_state *state) {
 }
 
 /* Takes the response of a finished request. Then the call has ended, or waits for its next request. */
-static void settle(tsr_bucket_call *call) {
+static void take_response(tsr_bucket_call *call) {
   tsr_bucket_state *state = call->state;
   account(state);
   state->phase = TSR_BUCKET_WAITS;
@@ -346,7 +346,7 @@ static int step_calls(driver *d, tsr_error *error) {
   kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_bucket_call *call = d->calls[i];
-    if (call->state->phase == TSR_BUCKET_IN_FLIGHT && tsr__http_finished(&call->state->http)) settle(call);
+    if (call->state->phase == TSR_BUCKET_IN_FLIGHT && tsr__http_finished(&call->state->http)) take_response(call);
     if (call->state) d->calls[kept++] = call;
   }
   d->count = kept;

@@ -546,7 +546,7 @@ static int find_lost(tsr_writer *w, tsr_error *error) {
 }
 
 /* Ends what a published commit has held: its turn, its marker and the lock on the marker. */
-static int settle_published(tsr_writer *w, tsr_error *error) {
+static int end_published(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr__turn_end(&c->turn);
@@ -567,7 +567,7 @@ static int publish(tsr_writer *w, tsr_error *error) {
     c->stage = TSR_COMMIT_PUBLISHED;
     return TSR_OK;
   }
-  if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_settle(&w->memory, o->owner_file, error));
+  if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_sync_owner(&w->memory, o->owner_file, error));
   const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
   if (before < 0) return before;
   const int rc = before ? 1 : make_commit(w, error);
@@ -576,7 +576,7 @@ static int publish(tsr_writer *w, tsr_error *error) {
   c->stage = TSR_COMMIT_PUBLISHED;
   tsr__commit_count(w, false);
   if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
-  return settle_published(w, error);
+  return end_published(w, error);
 }
 
 /* A savepoint may undo changes to an array in the database, so nothing of such an array can be reused. */

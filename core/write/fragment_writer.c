@@ -870,7 +870,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
 /* ---- Finishing --------------------------------------------------------------------------------------------------- */
 
 /* Syncs the complete files and, at the end, the directory. */
-static int settle_files(tsr_fragment_writer *w, bool last, tsr_error *error) {
+static int sync_ended(tsr_fragment_writer *w, bool last, tsr_error *error) {
   if (w->target.durable)
     TSR_TRY(tsr__store_sync_all(w->target.store, w->ending.files, w->ending.count, &w->target.directory, last,
                                 w->target.threads, error));
@@ -880,7 +880,7 @@ static int settle_files(tsr_fragment_writer *w, bool last, tsr_error *error) {
 
 /* Takes ownership of a complete file, to be synced and closed. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
-  const int rc = w->ending.count == ENDING_MAX ? settle_files(w, false, error) : TSR_OK;
+  const int rc = w->ending.count == ENDING_MAX ? sync_ended(w, false, error) : TSR_OK;
   if (rc < 0) tsr__store_close_file(file);
   else w->ending.files[w->ending.count++] = file;
   return rc;
@@ -947,5 +947,5 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
   TSR_TRY(finish_files(writer, error));
   TSR_TRY(find_domain(writer, error));
   TSR_TRY(write_metadata(writer, error));
-  return settle_files(writer, true, error);
+  return sync_ended(writer, true, error);
 }

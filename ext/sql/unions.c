@@ -268,12 +268,14 @@ static int replace_views(unions *u, char **text, tsr_error *error) {
 
 /* ---- UNION ------------------------------------------------------------------------------------------------------- */
 
-#define SETTLED                                                                                                        \
+#define FIXED_MARK                                                                                                     \
   "/*tessera*/" /* behind a UNION that stays: its SELECT was chosen, or it is in one that gives the names */
 
 static const char *const union_words[] = {"UNION", "EXCEPT", "INTERSECT", NULL};
 
-static bool is_settled(const tsx_token *token) { return !strncmp(token->text + token->size, SETTLED, strlen(SETTLED)); }
+static bool is_fixed(const tsx_token *token) {
+  return !strncmp(token->text + token->size, FIXED_MARK, strlen(FIXED_MARK));
+}
 
 /* Returns the first UNION that the fewest parentheses enclose: with the SELECT that has one, those within it go. The
  * other way round, the ways to choose would multiply. */
@@ -282,7 +284,7 @@ static uint64_t find_union(const token_list *list) {
   int64_t depth = 0, least = INT64_MAX;
   for (uint64_t i = 0; i < list->count; i++) {
     depth += token_is(list, i, "(") - token_is(list, i, ")");
-    if (depth >= least || !token_in(list, i, union_words) || is_settled(&list->tokens[i])) continue;
+    if (depth >= least || !token_in(list, i, union_words) || is_fixed(&list->tokens[i])) continue;
     found = i;
     least = depth;
   }
@@ -308,13 +310,13 @@ typedef struct union_place { /* a UNION in a text */
 
 /* Makes the SELECT of tokens `begin` to `end` with marks that keep its UNIONs, from sqlite3_malloc; NULL if memory is
  * exhausted. */
-static char *settle(unions *u, const token_list *list, uint64_t begin, uint64_t end) {
+static char *fix_unions(unions *u, const token_list *list, uint64_t begin, uint64_t end) {
   sqlite3_str *out = sqlite3_str_new(u->db);
   const char *done = list->tokens[begin].text;
   for (uint64_t i = begin; i < end; i++) {
     const char *behind = list->tokens[i].text + list->tokens[i].size;
-    if (!token_in(list, i, union_words) || is_settled(&list->tokens[i])) continue;
-    sqlite3_str_appendf(out, "%.*s" SETTLED, (int)(behind - done), done);
+    if (!token_in(list, i, union_words) || is_fixed(&list->tokens[i])) continue;
+    sqlite3_str_appendf(out, "%.*s" FIXED_MARK, (int)(behind - done), done);
     done = behind;
   }
   sqlite3_str_append(out, done, (int)(list->tokens[end].text - done));
@@ -331,8 +333,8 @@ static char *choose_select(const union_place *place, uint64_t select, int size) 
   if (place->begin == 0 || select == place->first)
     return sqlite3_mprintf("%.*s%.*s%s", before, list->text, size, own, behind);
   if (!is_with_table(list, place->begin, &name, &as))
-    return sqlite3_mprintf("%.*s%s UNION" SETTLED "ALL %.*s%s", before, list->text, place->names, size, own, behind);
-  return sqlite3_mprintf("%.*sSELECT * FROM (WITH %.*sAS (%.*s) %s UNION" SETTLED "ALL %.*s)%s", before, list->text,
+    return sqlite3_mprintf("%.*s%s UNION" FIXED_MARK "ALL %.*s%s", before, list->text, place->names, size, own, behind);
+  return sqlite3_mprintf("%.*sSELECT * FROM (WITH %.*sAS (%.*s) %s UNION" FIXED_MARK "ALL %.*s)%s", before, list->text,
                          (int)(list->tokens[as].text - list->tokens[name].text), list->tokens[name].text,
                          place->first_size, one, place->names, size, own, behind);
 }
@@ -348,7 +350,7 @@ static int take_each(unions *u, union_place *place, unsigned depth, tsr_error *e
     const int size = (int)(list->tokens[next].text - list->tokens[select].text);
     if (select == place->first) {
       place->first_size = size;
-      if (!(place->names = settle(u, list, select, next))) return tsx_out_of_memory(error);
+      if (!(place->names = fix_unions(u, list, select, next))) return tsx_out_of_memory(error);
     }
     if (counts) TSX_TRY(take_made(u, choose_select(place, select, size), depth, error));
     counts = token_is(list, next, "UNION");

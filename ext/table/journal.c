@@ -291,7 +291,7 @@ static bool is_alone(const tsx_table *table) {
 
 /* Deletes the rows of commits that have no marker any more, except `kept`. *left: how many stay, without `kept`.
  * Returns SQLite's code. */
-static int forget_settled(const tsx_table *table, const char *name, const char *kept, uint64_t *left) {
+static int forget_published(const tsx_table *table, const char *name, const char *kept, uint64_t *left) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *names = NULL;
   tsr_error error;
@@ -315,7 +315,7 @@ static int forget_settled(const tsx_table *table, const char *name, const char *
 
 int tsx_journal_has_unpublished(const tsx_table *table, tsr_error *error) {
   uint64_t left;
-  const int code = forget_settled(table, table->name, NULL, &left);
+  const int code = forget_published(table, table->name, NULL, &left);
   if (code != SQLITE_OK) return fail_sql(table->connection->db, code, table, error);
   return left > 0;
 }
@@ -331,7 +331,7 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
     return TSR_OK; /* its CREATE was rolled back; xSync of another table on the array writes the row */
   if (code != SQLITE_ROW) return fail_sql(db, code, table, error);
   uint64_t left;
-  code = forget_settled(table, name, commit, &left);
+  code = forget_published(table, name, commit, &left);
   if (code == SQLITE_OK)
     code = journal_run(db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_commits\" VALUES(%Q)", table->schema_name,
                                            name, commit));
@@ -626,7 +626,7 @@ static int deferred_create(const tsx_connection *connection, const tsx_deferred_
   return kind == TSR_OBJECT_ARRAY ? TSR_OK : code;
 }
 
-static int deferred_settle(const tsx_connection *connection, const tsx_deferred_commit *kept, tsr_error *error) {
+static int deferred_complete(const tsx_connection *connection, const tsx_deferred_commit *kept, tsr_error *error) {
   int code = kept->transaction ? tsr_writer_publish(kept->transaction->writer, error) : TSR_OK;
   if (code >= 0 && kept->creation) code = deferred_create(connection, kept, error);
   return code;
@@ -635,7 +635,7 @@ static int deferred_settle(const tsx_connection *connection, const tsx_deferred_
 /* Publishes one commit; gives it up if its files are gone. */
 static int deferred_publish_one(tsx_connection *connection, tsx_deferred_commit *kept, tsr_error *error) {
   tsr_error why = {0};
-  const int code = deferred_settle(connection, kept, &why);
+  const int code = deferred_complete(connection, kept, &why);
   kept->reported = true;
   if (code >= 0) {
     deferred_drop(connection, kept);
@@ -681,7 +681,7 @@ int tsx_deferred_publish_path(tsx_connection *connection, const char *path, tsr_
 void tsx_deferred_try(tsx_connection *connection, const char *path) {
   tsr_error ignored;
   tsx_deferred_commit *kept;
-  while ((kept = deferred_at(connection, path)) != NULL && deferred_settle(connection, kept, &ignored) >= 0)
+  while ((kept = deferred_at(connection, path)) != NULL && deferred_complete(connection, kept, &ignored) >= 0)
     deferred_drop(connection, kept);
 }
 
@@ -700,7 +700,7 @@ void tsx_deferred_close(tsx_connection *connection) {
   while (connection->deferred) {
     tsx_deferred_commit *kept = connection->deferred;
     tsr_error why = {0};
-    const int code = deferred_settle(connection, kept, &why);
+    const int code = deferred_complete(connection, kept, &why);
     if (code < 0)
       sqlite3_log(tsx_sqlite_code(code), "tessera: %s: the database has made a COMMIT, but the array has not: %s",
                   kept->array->path, why.message);

@@ -349,8 +349,8 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 static int begin_snapshot(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   const int lost = tsx_connection_report_lost(connection, error);
   if (lost < 0) return lost;
-  if (array->unsettled) tsx_array_changed(array);
-  if (array->unsettled && sqlite3_get_autocommit(connection->db)) array->unsettled = false;
+  if (array->revocable) tsx_array_changed(array);
+  if (array->revocable && sqlite3_get_autocommit(connection->db)) array->revocable = false;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* closes the snapshots of the last statement, whose cursors are closed */
     array->statement = connection->statement.number;

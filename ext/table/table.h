@@ -70,7 +70,7 @@ struct tsx_array { /* an array that this connection has open */
   char *path; /* identifies the array, see tsx_array_key */
   bool in_database; /* the array lives in shadow tables: its commits are part of SQLite's own */
   bool changing; /* a function that is running changes it */
-  bool unsettled; /* in the database: a function has changed it in a transaction of the host, which may undo that */
+  bool revocable; /* in the database: a function has changed it in a transaction of the host, which may undo that */
   uint64_t permitted; /* value of permissions.restrictions when tsx_array_permitted last allowed the path */
   bool has_key;
   uint8_t key[32];
@@ -394,7 +394,7 @@ int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, 
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);
 
-/* ---- changes_table.c: the module tessera_changes ------------------------------------------------------------------ */
+/* ---- changes_table.c: the module tessera_changes ----------------------------------------------------------------- */
 
 /* Registers the module. Returns SQLite's code. */
 int tsx_register_changes(tsx_connection *connection);

@@ -146,7 +146,7 @@ static void function_has_changed(tsx_connection *connection) {
   for (tsx_array *array = connection->arrays.list; array; array = array->next) {
     if (!array->changing) continue;
     array->changing = false;
-    array->unsettled |= in_transaction && array->in_database;
+    array->revocable |= in_transaction && array->in_database;
     tsx_array_changed(array);
   }
 }
@@ -482,7 +482,7 @@ static int creation_rollback(sqlite3_vtab *vtab) {
  *   xBegin       Comes before a statement that writes the table, but not after CREATE in the same transaction: then
  *                rows come without xBegin, and savepoints that were open at the CREATE are never announced.
  *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin, only the innermost is
- *                announced. If another table has written the array before, that savepoint may be older than its rows, so
+ * announced. If another table has written the array before, that savepoint may be older than its rows, so
  *                only the table that began the transaction counts.
  *   xRollbackTo  May name a savepoint for which xSavepoint never came, such as -1. That savepoint is older than the
  *                first write, so all changes are undone. xRollbackTo does not come for a table whose CREATE it undoes.
@@ -775,8 +775,7 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   if (!transaction || transaction->leader != (tsx_table *)vtab) return SQLITE_OK;
   uint32_t count = transaction->savepoints.count;
-  if (count && transaction->savepoints.list[count - 1].number >= number)
-    return SQLITE_OK; /* announced before */
+  if (count && transaction->savepoints.list[count - 1].number >= number) return SQLITE_OK; /* announced before */
   if (count == transaction->savepoints.room) {
     uint32_t room = count ? count * 2 : 8;
     struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints.list, room * sizeof *more);
