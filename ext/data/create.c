@@ -103,7 +103,7 @@ static int select_exact(const tsx_ingest_call *call, const tsx_table *table, con
   if (field->datatype == TSR_ANY) return TSR_OK;
   if (field->enumeration) {
     const tsr_enumeration *e;
-    if (shown->form != TSX_LABEL || table->options.shows.enums_code) return TSR_OK;
+    if (shown->form != TSX_ENUMERATED || table->options.shows.enums_code) return TSR_OK;
     const int code = tsr_array_enumeration(table->array->core, table->schema, field->enumeration, &e, error);
     if (code < 0 || tsr_datatype_kind(e->datatype) != TSR_KIND_TEXT) return code;
     column->labels = true;
@@ -268,8 +268,8 @@ static int select_types(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_erro
 /* ---- UNION ------------------------------------------------------------------------------------------------------- */
 
 /* SQLite tells the origin of a column for one SELECT of a UNION alone. So a type is taken only if each SELECT gives it
- * (unions.c); of others, the ingest infers the type. Nor does it tell the origin of min() and max(), which have the type
- * of their column. */
+ * (unions.c); of others, the ingest infers the type. Nor does it tell the origin of min() and max(), which have the
+ * type of their column. */
 
 typedef struct select_arms { /* the statements with one SELECT in place of each UNION */
   tsx_ingest_call *call;

@@ -348,7 +348,7 @@ static int take_first(void *argument, unsigned option, const tsx_option_value *v
 }
 
 /* Takes `labels`. The other options may then name their dimensions. */
-static int take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_enumerated(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
   const tsx_json_option *o = value->json;
   if (option != INGEST_OPTION_labels) return TSR_OK;
@@ -402,7 +402,7 @@ static int check_dimensions(tsx_ingest_call *call, tsr_error *error) {
 }
 
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
-  static const tsx_option_taker passes[] = {take_first, take_labels, take_second, take_third};
+  static const tsx_option_taker passes[] = {take_first, take_enumerated, take_second, take_third};
   const tsx_option_list list = ingest_list(call);
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)

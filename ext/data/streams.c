@@ -363,11 +363,11 @@ static int find_codes(const tsx_column *column, tsx_op op, const tsx_json_option
   const int found = find_unsigned(column, op, o, codes, error);
   if (found < 0) return found;
   if (op != TSX_NOTNULL && !found) {
-    if (!tsx_labels_possible(column))
+    if (!tsx_codes_possible(column))
       return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers",
                       column->name);
     const bool text = sqlite3_value_type(o->value) == SQLITE_TEXT;
-    if (text != (column->label_form == TSX_TEXT))
+    if (text != (column->value_form == TSX_TEXT))
       return tsx_fail(error, TSR_MISMATCH, "'where': the labels of '%.64s' are %s, and it is compared with %s",
                       column->name, text ? "numbers" : "text", text ? "text" : "a number");
   }

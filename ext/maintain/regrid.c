@@ -46,7 +46,7 @@ static int read_label(const regrid_making *m, const tsr_schema *source, uint32_t
 }
 
 /* Adds to the new schema the labels of dimensions with factor 1, which keep their coordinates. */
-static int take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
+static int take_enumerated(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
   tsx_parser p = {.definition = &m->definition, .error = error};
   tsr_schema *schema = &m->definition.schema;
   const uint64_t room = (uint64_t)source->label_count + 1;
@@ -96,7 +96,7 @@ static int make_array(regrid_making *m, tsr_snapshot *snapshot, const tsr_regrid
   const tsx_address *from = m->from;
   TSX_TRY(tsr_regrid_open(snapshot, request, &m->regrid, error));
   TSX_TRY(tsx_creatable(tsr_regrid_schema(m->regrid), &m->definition, error));
-  if (describe) TSX_TRY(take_labels(m, tsr_snapshot_schema(snapshot), request->factors, error));
+  if (describe) TSX_TRY(take_enumerated(m, tsr_snapshot_schema(snapshot), request->factors, error));
   TSX_TRY(open_target(m, to, error));
   TSX_TRY(tsr_regrid_write(m->regrid, m->target, cells, error));
   TSX_TRY(tsx_labels_write(m->target, m->labels, m->definition.schema.label_count, from->memory_bytes, error));

@@ -23,7 +23,7 @@
 
 bool tsx_axis_possible(const tsx_column *column) {
   const tsr_field *field = column->description;
-  if (column->form == TSX_LABEL) return true;
+  if (column->form == TSX_ENUMERATED) return true;
   if (!field->is_dimension || field->values_per_cell != 1) return false;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
@@ -66,7 +66,7 @@ static bool axis_is_list(const tsx_query *query, const tsx_axis *axis) {
 /* Sets the bounds of an axis. Returns 1; 0 if it has no values. */
 static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
   const tsx_column *shows = &query->table->columns[axis->column];
-  if (shows->form == TSX_LABEL) {
+  if (shows->form == TSX_ENUMERATED) {
     axis->low = 0;
     axis->count = shows->enumeration->count;
     axis->usable = axis->count <= TSX_COORDINATES_MAX;

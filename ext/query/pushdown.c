@@ -659,7 +659,7 @@ static int outer_axis(tsx_query *query, const tsx_outer_constraint *outer, const
   const tsx_expr *tree = outer_tree(query, outer);
   const uint32_t place = (uint32_t)tsx_axis_of(query, tree);
   tsx_axis *axis = &query->axes[place];
-  const bool labels = query->table->columns[axis->column].form == TSX_LABEL;
+  const bool labels = query->table->columns[axis->column].form == TSX_ENUMERATED;
   tsr_value null = {.type = TSR_VALUE_NULL};
   outer_test test;
   if (!outer->in && sqlite3_value_type(outer->value) == SQLITE_BLOB) return TSR_OK;
@@ -686,7 +686,7 @@ static int outer_axis(tsx_query *query, const tsx_outer_constraint *outer, const
 static int outer_labels(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = plan->query;
   for (uint32_t a = 0; a < query->axis_count; a++) {
-    if (!query->axes[a].kept || query->table->columns[query->axes[a].column].form != TSX_LABEL) continue;
+    if (!query->axes[a].kept || query->table->columns[query->axes[a].column].form != TSX_ENUMERATED) continue;
     for (uint32_t i = 0; i < count; i++) {
       const tsx_expr *tree = outer_tree(query, &outer[i]);
       if (outer[i].request < 0 || tree->field != query->axes[a].column) continue;

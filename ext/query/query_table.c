@@ -956,7 +956,7 @@ int tsx_query_table_shown(tsx_connection *connection, const char *schema, const 
   for (uint32_t i = 0; i < count; i++) {
     const tsx_column *shows = item_shows(&query, query.select.items[i].tree);
     const tsr_kind of = shows ? tsr_datatype_kind(shows->description->datatype) : TSR_KIND_BYTES;
-    const bool one = shows && shows->form != TSX_LABEL && shows->description->values_per_cell == 1;
+    const bool one = shows && shows->form != TSX_ENUMERATED && shows->description->values_per_cell == 1;
     const bool large = one && shows->form == TSX_UINT64 && shows->mixed;
     columns[i] = (tsx_query_shown){.typed = large || (one && (of == TSR_KIND_DATETIME || of == TSR_KIND_TIME))};
     if (!columns[i].typed) continue;

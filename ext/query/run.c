@@ -761,7 +761,7 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
   TSX_TRY(run_time(query, 1, &since, error));
   TSX_TRY(tsx_array_snapshot(query->connection, table->array, table->schema, since, as_of,
                              table->array->transaction != NULL, &run->snapshot, error));
-  return tsx_table_labels(table, error);
+  return tsx_table_update_enumerations(table, error);
 }
 
 /* Plans the query and makes the engine's request. The order matters: the outer bounds narrow the axes, all expressions

@@ -300,7 +300,7 @@ static int choose_times(choice *c, int as_of) {
 /* Takes an IS NULL or IS NOT NULL test of an attribute. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const tsx_column *column = &c->table->columns[constrained(c, i)];
-  if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
+  if (column->description->is_dimension || (column->form == TSX_ENUMERATED && !tsx_ranges_possible(column))) return;
   take_constraint(c, i, constrained(c, i), op, NULL, true);
 }
 
@@ -325,7 +325,7 @@ static bool is_unsafe_in_join(int op) {
  * ranges say. */
 static void choose_comparison(choice *c, int i, const tsx_column *column, int op, bool never_exact) {
   const bool own_comparison = tsx_has_own_comparison(column);
-  const bool texts = column->form == TSX_TEXT || (column->form == TSX_LABEL && column->label_form == TSX_TEXT);
+  const bool texts = column->form == TSX_TEXT || (column->form == TSX_ENUMERATED && column->value_form == TSX_TEXT);
   const bool text = texts || column->form == TSX_DATETIME;
   if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
     if (texts) choose_nocase(c, i, op);
@@ -743,22 +743,22 @@ static double cost_of_plan(const choice *c, int as_of, cost total) {
   return sum;
 }
 
-/* Returns true, with the error, if the statement uses a column for which tsx_table_check_labels fails. xFilter checks
+/* Returns true, with the error, if the statement uses a column for which tsx_table_check_codes fails. xFilter checks
  * this, too, but is not called if SQLite has found the whole WHERE to be false. Not the estimate's state, which may be
  * that of the statement before. */
-static bool has_unlabelled(const choice *c, tsr_error *error) {
+static bool has_unknown_codes(const choice *c, tsr_error *error) {
   tsx_table *table = c->table;
   const tsx_options *o = &table->options;
   tsr_snapshot *core = NULL;
   bool any = false;
-  for (uint32_t i = 0; i < table->column_count; i++) any |= table->columns[i].has_every_label && is_used(c, (int)i);
+  for (uint32_t i = 0; i < table->column_count; i++) any |= table->columns[i].knows_every_code && is_used(c, (int)i);
   if (!any) return false;
   int code = tsx_array_permitted(table->connection, table->array, error);
   if (code >= 0)
     code = tsr_snapshot_open(table->array->core, table->schema, o->times.since, o->times.as_of, &core, error);
-  if (code >= 0) code = tsx_table_labels(table, error);
+  if (code >= 0) code = tsx_table_update_enumerations(table, error);
   const bool checked = code >= 0;
-  if (checked) code = tsx_table_check_labels(table, core, error);
+  if (checked) code = tsx_table_check_codes(table, core, error);
   tsr_snapshot_close(core);
   if (code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* as in `estimate` */
   return checked && code == TSR_ERROR;
@@ -787,7 +787,7 @@ static int choose_plan(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
       choose_field(&c, i);
   }
-  if (!missing && has_unlabelled(&c, &error)) return tsx_vtab_error(vtab, &error);
+  if (!missing && has_unknown_codes(&c, &error)) return tsx_vtab_error(vtab, &error);
   cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
   bool unique = !missing && is_unique(&c);
   if (unique) {

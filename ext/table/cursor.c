@@ -330,8 +330,8 @@ static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, s
 
 /* Takes a term on an enumerated attribute: the codes whose labels satisfy it become ranges of the attribute's
  * integers. */
-static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
-                       unsigned how) {
+static int take_enumerated(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                           unsigned how) {
   range_list *list = &c->request.lists[term];
   tsx_codes codes = {0};
   sqlite3_value *member = NULL;
@@ -406,11 +406,11 @@ static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, ts
   const unsigned how =
       tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
   const bool decimals = column->form == TSX_DATETIME && tsx_times_as_text(column, op, value, how);
-  if (column->form == TSX_LABEL || op == TSX_IN || nocase || decimals) {
-    int code = decimals                    ? take_decimals(c, term, op, column, value, how)
-               : column->form == TSX_LABEL ? take_labels(c, term, op, column, value, how)
-               : nocase                    ? take_nocase(c, term, op, value)
-                                           : take_list(c, term, column, value, how);
+  if (column->form == TSX_ENUMERATED || op == TSX_IN || nocase || decimals) {
+    int code = decimals                         ? take_decimals(c, term, op, column, value, how)
+               : column->form == TSX_ENUMERATED ? take_enumerated(c, term, op, column, value, how)
+               : nocase                         ? take_nocase(c, term, op, value)
+                                                : take_list(c, term, column, value, how);
     if (code != SQLITE_OK) return code;
     *set = (tsr_ranges){.ranges = c->request.lists[term].ranges,
                         .count = c->request.lists[term].count,
@@ -530,11 +530,11 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
     op = TSX_EQ;
     p.negated = true;
   }
-  if (op == TSX_ISNULL && column->form == TSX_LABEL) { /* a code without a label reads as NULL, too */
+  if (op == TSX_ISNULL && column->form == TSX_ENUMERATED) { /* a code without a label reads as NULL, too */
     op = TSX_NOTNULL;
     p.negated = true;
   }
-  if (column->form != TSX_LABEL && (op == TSX_ISNULL || op == TSX_NOTNULL)) {
+  if (column->form != TSX_ENUMERATED && (op == TSX_ISNULL || op == TSX_NOTNULL)) {
     p.kind = op == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
     r->predicates[r->predicate_count++] = p;
     return SQLITE_OK;
@@ -749,9 +749,9 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
   if (c->reader && c->state.core == snapshot->core) return TSR_OK;
   tsr_reader_close(c->reader);
   c->reader = NULL;
-  TSX_TRY(tsx_table_labels(table, error));
+  TSX_TRY(tsx_table_update_enumerations(table, error));
   TSX_TRY(find_dropped(c, error));
-  TSX_TRY(tsx_table_check_labels(table, snapshot->core, error));
+  TSX_TRY(tsx_table_check_codes(table, snapshot->core, error));
   c->state.core = snapshot->core;
   return tsr_reader_open(c->state.core, &c->reader, error);
 }
@@ -929,8 +929,8 @@ static void number_value(const array_cursor *c, sqlite3_context *context, int co
   tsx_number_result(context, table->columns[column].form, current->numbers, cell);
 }
 
-/* Gives any value but a number that is at hand. Not inlined, so that tsx_cursor_column, which a scan calls for each value,
- * saves few registers. */
+/* Gives any value but a number that is at hand. Not inlined, so that tsx_cursor_column, which a scan calls for each
+ * value, saves few registers. */
 static __attribute__((noinline)) int other_value(array_cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_column *label = tsx_label_column_at(table, column);
@@ -949,10 +949,10 @@ static __attribute__((noinline)) int other_value(array_cursor *c, sqlite3_contex
   }
   const uint64_t cell = cell_index(&c->position);
   const bool fill_unwritten = table->options.shows.fill_unwritten;
-  if (shows->has_every_label && tsx_column_is_null(shows, current->cells, cell, fill_unwritten)) {
+  if (shows->knows_every_code && tsx_column_is_null(shows, current->cells, cell, fill_unwritten)) {
     tsr_error error; /* a cell of this transaction, through a table that shows codes */
     tsx_error_init(&error);
-    tsx_table_fail_unlabelled(table, shows, &error);
+    tsx_table_fail_code(table, shows, &error);
     return cursor_fail(c, &error);
   }
   tsx_column_result(context, shows, current->cells, cell, fill_unwritten);

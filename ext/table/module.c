@@ -234,22 +234,22 @@ static int find_always(const tsx_table *table, const tsr_schema *schema, const t
   return always;
 }
 
-#define LABELS_PROVEN 16 /* fragments: reading more of their statistics would make connecting slow */
+#define CODES_PROVEN 16 /* fragments: reading more of their statistics would make connecting slow */
 
-/* Sets column->has_every_label if each code in the array has a label, as the fragments' statistics prove. An array that
- * this transaction creates has none. Other writers may add such codes later: see tsx_table_check_labels. */
-static int find_labelled(const tsx_table *table, tsx_column *column, tsr_error *error) {
+/* Sets column->knows_every_code if each code in the array has a label, as the fragments' statistics prove. An array
+ * that this transaction creates has none. Other writers may add such codes later: see tsx_table_check_codes. */
+static int find_known_codes(const tsx_table *table, tsx_column *column, tsr_error *error) {
   tsr_error fault = {0};
   uint64_t end = 0;
   int code = TSR_OK;
-  if (column->form != TSX_LABEL) return TSR_OK;
-  column->has_every_label = true;
+  if (column->form != TSX_ENUMERATED) return TSR_OK;
+  column->knows_every_code = true;
   const bool matters = tsx_column_never_null(column);
-  column->has_every_label = false;
+  column->knows_every_code = false;
   if (!matters) return TSR_OK;
   if (!table->array->making.creation)
-    code = tsr_array_codes_end(table->array->core, column->description, LABELS_PROVEN, &end, &fault);
-  column->has_every_label = code >= 0 && end <= column->enumeration->count;
+    code = tsr_array_codes_end(table->array->core, column->description, CODES_PROVEN, &end, &fault);
+  column->knows_every_code = code >= 0 && end <= column->enumeration->count;
   if (code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
   *error = fault;
   return code;
@@ -281,9 +281,9 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
     TSX_TRY(find_always(table, schema, field, column, error));
-    TSX_TRY(find_labelled(table, column, error));
+    TSX_TRY(find_known_codes(table, column, error));
   }
-  table->schema = table->declared.labels = schema;
+  table->schema = table->declared.enumerations = schema;
   TSX_TRY(rename_columns(table, error));
   keep_chosen(table);
   for (uint32_t i = 0; i < table->column_count; i++) {
@@ -331,7 +331,7 @@ static char *declaration(const tsx_table *table) {
 
 /* Returns true if SQLite knows the columns by this declaration, except that it may have fewer NOT NULL: earlier
  * versions declared fewer, and labels of codes may have been added. Only columns declared so need a check that they are
- * never NULL (has_every_label). */
+ * never NULL (knows_every_code). */
 static bool is_declared(tsx_table *table, const char *now) {
   const char *known = table->declared.declaration;
   bool quoted = false;
@@ -339,7 +339,7 @@ static bool is_declared(tsx_table *table, const char *now) {
   for (; *now; now++) {
     if (!quoted && !strncmp(now, NOT_NULL, strlen(NOT_NULL)) && strncmp(known, NOT_NULL, strlen(NOT_NULL)) != 0) {
       const int own = tsx_column_own(table, column);
-      if (own < TSX_AS_OF(table)) table->columns[own].has_every_label = false;
+      if (own < TSX_AS_OF(table)) table->columns[own].knows_every_code = false;
       now += strlen(NOT_NULL);
     }
     if (*now != *known++) return false;
@@ -505,7 +505,7 @@ int tsx_table_visible_columns(const tsx_table *table) {
 
 /* Gives a column the labels that its attribute has in a newer schema. Existing codes keep their labels, unless the
  * attribute was dropped and added again meanwhile. */
-static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
+static int update_enumeration(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
   const tsr_enumeration *newer;
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
     const tsr_field *field = &schema->fields[f];
@@ -518,16 +518,16 @@ static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *
   return TSR_OK;
 }
 
-int tsx_table_labels(tsx_table *table, tsr_error *error) {
-  const tsr_schema *schema = table->declared.labels;
+int tsx_table_update_enumerations(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema = table->declared.enumerations;
   bool any = false;
   for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
   if (!any) return TSR_OK;
   TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error));
-  if (schema == table->declared.labels) return TSR_OK;
+  if (schema == table->declared.enumerations) return TSR_OK;
   for (uint32_t i = 0; i < table->column_count; i++)
-    if (table->columns[i].enumeration) TSX_TRY(renew_labels(table, &table->columns[i], schema, error));
-  table->declared.labels = schema;
+    if (table->columns[i].enumeration) TSX_TRY(update_enumeration(table, &table->columns[i], schema, error));
+  table->declared.enumerations = schema;
   return TSR_OK;
 }
 
@@ -541,7 +541,7 @@ static void expire_statements(sqlite3 *db) {
 
 /* A statement for which SQLite has taken `x IS NULL` for false, and so its whole WHERE, calls nothing of ours when it
  * is run. Prepared again, it meets the error in xBestIndex. */
-int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error) {
+int tsx_table_fail_code(const tsx_table *table, const tsx_column *column, tsr_error *error) {
   expire_statements(table->connection->db);
   return tsx_fail(error, TSR_ERROR,
                   "%s: since the table was opened, the attribute %s has got codes without a label, which read as NULL: "
@@ -549,13 +549,13 @@ int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, 
                   table->path, column->name);
 }
 
-int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error *error) {
+int tsx_table_check_codes(const tsx_table *table, tsr_snapshot *core, tsr_error *error) {
   for (uint32_t i = 0; i < table->column_count; i++) {
     const tsx_column *column = &table->columns[i];
     uint64_t end;
-    if (!column->has_every_label) continue;
+    if (!column->knows_every_code) continue;
     TSX_TRY(tsr_snapshot_codes_end(core, column->field, &end, error));
-    if (end > column->enumeration->count) return tsx_table_fail_unlabelled(table, column, error);
+    if (end > column->enumeration->count) return tsx_table_fail_code(table, column, error);
   }
   return TSR_OK;
 }

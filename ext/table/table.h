@@ -321,7 +321,7 @@ void tsx_keys_free(tsx_connection *connection);
 
 typedef struct tsx_table_columns { /* the columns as declared to SQLite */
   char *declaration; /* the CREATE TABLE statement */
-  const tsr_schema *labels; /* the schema whose enumerations the columns show: the newest one seen */
+  const tsr_schema *enumerations; /* the schema whose enumerations the columns show: the newest one seen */
   char *hidden[3]; /* names of the hidden columns as_of, since and written_at, which follow the fields */
 } tsx_table_columns;
 
@@ -382,14 +382,14 @@ extern const sqlite3_module *const tsx_module_path; /* of a registered table, wh
  * columns are not the ones that were declared to SQLite. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 
-/* Makes columns show labels that have been added to their enumerations: takes those of the newest listed schema. */
-int tsx_table_labels(tsx_table *table, tsr_error *error);
+/* Makes columns show values that have been added to their enumerations: takes those of the newest listed schema. */
+int tsx_table_update_enumerations(tsx_table *table, tsr_error *error);
 
-/* Fails if a column is declared NOT NULL because each code had a label when the table was connected, and the snapshot
- * has codes without one. SQLite takes `x IS NULL` for false on such a column, so the statement could miss rows. Call
- * tsx_table_labels first. */
-int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error *error);
-int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error);
+/* Fails if a column is declared NOT NULL because the enumeration had a value for each code when the table was
+ * connected, and the snapshot has codes without one. SQLite takes `x IS NULL` for false on such a column, so the
+ * statement could miss rows. Call tsx_table_update_enumerations first. */
+int tsx_table_check_codes(const tsx_table *table, tsr_snapshot *core, tsr_error *error);
+int tsx_table_fail_code(const tsx_table *table, const tsx_column *column, tsr_error *error);
 
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);

@@ -27,8 +27,8 @@ static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op =
 
 /* ---- Ranges of integers ------------------------------------------------------------------------------------------ */
 
-/* Appends the range low..high, inclusive, of values of `size` bytes, 4 or 8. NULL is an open end. Copies the values into
- * *ranges. If both ends are the same pointer, those of the range are, too, so that readers need not compare them. */
+/* Appends the range low..high, inclusive, of values of `size` bytes, 4 or 8. NULL is an open end. Copies the values
+ * into *ranges. If both ends are the same pointer, those of the range are, too, so that readers need not compare them. */
 static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   const int i = ranges->count++;
   const void *ends[2] = {low, high == low ? NULL : high};
@@ -431,7 +431,7 @@ static bool time_exact(const tsx_column *column, sqlite3_value *value) {
 }
 
 bool tsx_has_own_comparison(const tsx_column *column) {
-  if (column->form == TSX_LABEL) return column->label_form == TSX_UINT64;
+  if (column->form == TSX_ENUMERATED) return column->value_form == TSX_UINT64;
   return column->form == TSX_DATETIME || (column->form == TSX_UINT64 && column->mixed);
 }
 
@@ -453,8 +453,8 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
   case TSX_TEXT:
     if (utf16) return false;
     break;
-  case TSX_LABEL:
-    if (utf16 || column->label_form != TSX_TEXT) return tsx_labels_exact(column, op, value);
+  case TSX_ENUMERATED:
+    if (utf16 || column->value_form != TSX_TEXT) return tsx_codes_exact(column, op, value);
     break;
   default: return false;
   }
@@ -483,7 +483,7 @@ bool tsx_ranges_possible(const tsx_column *column) {
   case TSX_TEXT32:
   case TSX_BLOB:
   case TSX_JSON: return false;
-  case TSX_LABEL: return tsx_labels_possible(column);
+  case TSX_ENUMERATED: return tsx_codes_possible(column);
   default: return true;
   }
 }

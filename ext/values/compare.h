@@ -1,7 +1,7 @@
 /* compare.h: comparisons in SQL as ranges of the column's values, which the core can read.
  *
  * xBestIndex asks whether ranges can express a comparison, and whether exactly; xFilter makes the ranges. Sections:
- * comparisons with any column and with datetimes (compare.c), comparisons with labels of enumerations (labels.c). */
+ * comparisons with any column and with datetimes (compare.c), comparisons with values of enumerations (enumerations.c). */
 #ifndef TSX_VALUES_COMPARE_H
 #define TSX_VALUES_COMPARE_H
 
@@ -64,8 +64,8 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
 void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
                         tsx_ranges *ranges);
 
-/* ---- labels.c: labels of enumerations ---------------------------------------------------------------------------- */
-/* Comparisons with the labels of an enumerated attribute become sets of the codes whose labels satisfy them. A cell
+/* ---- enumerations.c: values of enumerations ---------------------------------------------------------------------- */
+/* Comparisons with the values of an enumerated attribute become sets of the codes whose values satisfy them. A cell
  * holds a code, so the reader can test a set of codes. */
 
 typedef struct tsx_column tsx_column;
@@ -76,21 +76,21 @@ typedef struct tsx_codes { /* `= {0}` is the empty set */
   bool everything; /* any code may satisfy the comparison: SQLite must test it */
 } tsx_codes;
 
-/* Appends the codes whose labels satisfy `label op value`; for TSX_NOTNULL, the codes whose labels are not NULL.
+/* Appends the codes whose values satisfy `its value op value`; for TSX_NOTNULL, the codes whose values are not NULL.
  * `nocase` compares text without case, like tsx_nocase_range; `numeric` widens ranges of text, like tsx_numeric_range.
  * `how` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes);
 
-/* Appends the codes whose labels, numbers or text, are within a range of values of their datatype. Returns SQLITE_OK or
+/* Appends the codes whose values, numbers or text, are within a range of values of their datatype. Returns SQLITE_OK or
  * SQLITE_NOMEM. */
 int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes *codes);
 
-/* Returns true if labels of this kind can be compared here; tsx_ranges_possible for labels. */
-bool tsx_labels_possible(const tsx_column *column);
+/* Returns true if values of this kind can be compared here; tsx_ranges_possible, for enumerated attributes. */
+bool tsx_codes_possible(const tsx_column *column);
 
-/* Returns true if the labels are numbers and tsx_codes_add finds exactly the codes for which SQLite's comparison is
+/* Returns true if the values are numbers and tsx_codes_add finds exactly the codes for which SQLite's comparison is
  * true, so that SQLite need not test it. `value` is NULL if it is not known yet. */
-bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
+bool tsx_codes_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
 
 #endif

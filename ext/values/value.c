@@ -93,9 +93,9 @@ void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeratio
   column->uint64_signed = shows->uint64_signed;
   column->enumeration = enumeration;
   if (enumeration) {
-    column->form = TSX_LABEL;
-    column->label_form = form_of(enumeration->datatype, enumeration->values_per_label, shows);
-    column->declared = declared_of(column->label_form, true);
+    column->form = TSX_ENUMERATED;
+    column->value_form = form_of(enumeration->datatype, enumeration->values_per_label, shows);
+    column->declared = declared_of(column->value_form, true);
   } else {
     column->form = form_of(field->datatype, field->values_per_cell, shows);
     column->mixed = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && may_pass_signed(field);
@@ -209,12 +209,12 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
     datatype = tsx_datatype_shown(datatype, column->uint64_signed);
     result_json(context, column, datatype, p, size);
     break;
-  case TSX_LABEL: break;
+  case TSX_ENUMERATED: break;
   default: tsx_number_result(context, form, p, 0);
   }
 }
 
-static void result_label(sqlite3_context *context, const tsx_column *column, const uint8_t *p) {
+static void result_enumerated(sqlite3_context *context, const tsx_column *column, const uint8_t *p) {
   const tsr_enumeration *enumeration = column->enumeration;
   uint64_t size = tsr_datatype_size(column->description->datatype);
   bool is_signed = tsr_datatype_kind(column->description->datatype) == TSR_KIND_SIGNED;
@@ -224,7 +224,7 @@ static void result_label(sqlite3_context *context, const tsx_column *column, con
     return;
   }
   const uint64_t *o = enumeration->offsets + code;
-  result_form(context, column, column->label_form, enumeration->datatype, enumeration->data + o[0], o[1] - o[0]);
+  result_form(context, column, column->value_form, enumeration->datatype, enumeration->data + o[0], o[1] - o[0]);
 }
 
 /* Returns true for the NaT of a column that shows durations as numbers. */
@@ -251,7 +251,7 @@ void tsx_column_result(sqlite3_context *context, const tsx_column *column, const
   } else {
     p += i * size;
   }
-  if (column->form == TSX_LABEL) result_label(context, column, p);
+  if (column->form == TSX_ENUMERATED) result_enumerated(context, column, p);
   else if (is_nat(column, p)) sqlite3_result_null(context);
   else result_form(context, column, column->form, column->description->datatype, p, size);
 }
@@ -283,13 +283,14 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
   if ((cells->unwritten && !fill_unwritten) || (cells->validity && !cells->validity[i])) return true;
   if (cells->offsets) return false;
   const uint8_t *p = (const uint8_t *)cells->values + i * cells->cell_size;
-  if (column->form != TSX_LABEL) return is_nat(column, p) || value_reads_as_null(column->form, p);
-  const tsr_enumeration *labels = column->enumeration;
+  if (column->form != TSX_ENUMERATED) return is_nat(column, p) || value_reads_as_null(column->form, p);
+  const tsr_enumeration *enumeration = column->enumeration;
   const tsr_datatype datatype = column->description->datatype;
   const uint64_t size = tsr_datatype_size(datatype);
   const uint64_t code =
       tsr_datatype_kind(datatype) == TSR_KIND_SIGNED ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
-  return code >= labels->count || value_reads_as_null(column->label_form, labels->data + labels->offsets[code]);
+  return code >= enumeration->count ||
+         value_reads_as_null(column->value_form, enumeration->data + enumeration->offsets[code]);
 }
 
 /* Returns true if SQL shows each value of this form as another value than NULL. */
@@ -302,6 +303,6 @@ bool tsx_column_never_null(const tsx_column *column) {
   if (!field->is_dimension && !column->has_every_cell) return false;
   if (column->form == TSX_DATETIME || (column->nat_is_null && column->form == TSX_INT64)) /* INT64_MIN is NaT: NULL */
     return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN;
-  return column->form == TSX_LABEL ? column->has_every_label && is_never_null(column->label_form)
-                                   : is_never_null(column->form);
+  return column->form == TSX_ENUMERATED ? column->knows_every_code && is_never_null(column->value_form)
+                                        : is_never_null(column->form);
 }

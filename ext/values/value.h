@@ -32,7 +32,7 @@ typedef enum tsx_form {
   TSX_BLOB,
   TSX_DATETIME, /* a datetime or time of day as ISO text; INTEGER if it has none */
   TSX_JSON, /* several numbers in a cell, as a JSON array */
-  TSX_LABEL /* the label of an enumeration; label_form says how it appears */
+  TSX_ENUMERATED /* a value of an enumeration; value_form says how it appears */
 } tsx_form;
 
 typedef struct tsx_column {
@@ -41,13 +41,13 @@ typedef struct tsx_column {
   const tsr_field *description; /* that field; borrowed from the schema */
   tsx_form form;
   const char *declared; /* INTEGER, REAL, TEXT, BLOB; "": no affinity (UINT64 above the signed range) */
-  const tsr_enumeration *enumeration; /* with TSX_LABEL, borrowed from the array; else NULL */
-  tsx_form label_form; /* with TSX_LABEL: the form of the labels */
+  const tsr_enumeration *enumeration; /* with TSX_ENUMERATED, borrowed from the array; else NULL */
+  tsx_form value_form; /* with TSX_ENUMERATED: the form of the values */
   bool datetimes_integer; /* the table's option; also of durations, which are integers of their unit */
   bool nat_is_null; /* of durations, with the form of a number */
   bool uint64_signed; /* the table's option */
   bool has_every_cell; /* of an attribute: by the schemas, every cell of the array has a value */
-  bool has_every_label; /* with TSX_LABEL: when the table was connected, every cell had a code with a label */
+  bool knows_every_code; /* with TSX_ENUMERATED: when the table was connected, every cell had a code with a value */
   /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 above the signed range
    * is TEXT, years after 9999 are INTEGER, UINT64 shown as signed is in another order. tsx_column_prepare sets it for
    * datetimes. */
@@ -85,7 +85,7 @@ static inline bool tsx_form_is_number(tsx_form form) { return form <= TSX_FLOAT6
 void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i);
 
 /* Returns true if no row can show NULL in the column: every cell has a value, and the type has no value that appears as
- * NULL, like NaN, NaT, and codes without a label. */
+ * NULL, like NaN, NaT, and codes without a value in the enumeration. */
 bool tsx_column_never_null(const tsx_column *column);
 
 /* Returns true if tsx_column_result would return NULL for this cell. */
