@@ -138,8 +138,6 @@ int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_
 
 /* ---- group.c: groups, kinds of directories ----------------------------------------------------------------------- */
 
-typedef struct tsr_timestamped_files tsr_timestamped_files;
-
 struct tsr_group {
   tsr_environment *environment;
   tsr_store *store;
@@ -179,8 +177,6 @@ int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, 
 
 /* Snapshots take fragments from the registry; readers ask a fragment for its files and for those parts of its metadata
  * that are loaded on demand. Sorted runs of uncommitted cells are fragments, too, outside the registry. */
-
-typedef struct tsr_committed tsr_committed;
 
 /* The place of a dense fragment in its array. */
 typedef struct tsr_fragment_grid {

@@ -272,8 +272,6 @@ int tsr__vacuum_joined(tsr_array *array, uint64_t grace, tsr_error *error);
 
 /* ---- revert_merges.c: reverts merges that made cells appear twice ------------------------------------------------ */
 
-typedef struct tsr_array tsr_array;
-
 /* In an array that allows duplicates: reverts each merged fragment whose cells readers see twice (log.h), if all of its
  * sources are still committed. Merges that cannot be reverted stay, and tessera_check reports them. The array must have
  * been listed; it is relisted if a merge was reverted. */

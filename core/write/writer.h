@@ -228,8 +228,6 @@ uint64_t tsr__background_sort_bytes(const tsr_writer *writer);
 
 /* ---- spill.c: sorted runs on disk, for cells that do not fit into memory, and their merge into fragments --------- */
 
-typedef struct tsr_fragment_target tsr_fragment_target;
-
 #define TSR_RUN_VERSION  22 /* format version of runs; runs are not part of an array */
 #define TSR_RUN_CAPACITY 4096u /* cells in a tile of a run, at most */
 
@@ -307,8 +305,6 @@ int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alo
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error);
 
 /* ---- commit_budget.c: tracks the memory that the commit will need, so that too much is refused before the commit - */
-
-typedef struct tsr_writer tsr_writer;
 
 /* Bytes beyond memory_mb to spill and prepare (docs/reference/limits.md). */
 #define TSR_COMMIT_BYTES (UINT64_C(16) << 20)

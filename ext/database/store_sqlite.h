@@ -13,8 +13,6 @@
 
 /* ---- store_sqlite.c: the store, and scratch trees ---------------------------------------------------------------- */
 
-typedef struct tsx_tree tsx_tree;
-
 /* Adds the store "db:" to the connection's environment. */
 int tsx_store_register(tsx_connection *connection, tsr_error *error);
 
@@ -86,7 +84,6 @@ typedef struct tsx_entry { /* a row of NAME_files */
  * transactions. Functions return TSR_OK or a negative TSR code unless their comment says otherwise. */
 
 typedef struct tsx_entry tsx_entry;
-typedef struct tsx_tree tsx_tree;
 
 /* Takes the write lock of the database in a path; waits for it as long as the host's busy handler allows. Fails only if
  * the lock cannot be taken. */

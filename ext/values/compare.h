@@ -9,10 +9,6 @@
 #include "tessera.h"
 #include "values/value.h"
 
-typedef struct tsx_column tsx_column;
-typedef struct tsx_ranges tsx_ranges;
-typedef struct tsx_text tsx_text;
-
 /* ---- compare.c: ranges of any column ----------------------------------------------------------------------------- */
 
 /* Sets `mixed`, `printable_low` and `printable_high` of a column of datetimes. Call it after tsx_column_choose and
@@ -51,9 +47,6 @@ void tsx_numeric_range(tsr_range *range);
 /* A column of datetimes shows values without ISO text as integers. xFilter calls these functions if a comparison treats
  * the integers as text. */
 
-typedef struct tsx_column tsx_column;
-typedef struct tsx_ranges tsx_ranges;
-
 /* Returns true if the comparison sees the values that are shown as integers as the decimal text of these integers.
  * tsx_ranges_make leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
  * that tsx_times_decimals makes. */
@@ -67,8 +60,6 @@ void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *valu
 /* ---- enumerations.c: values of enumerations ---------------------------------------------------------------------- */
 /* Comparisons with the values of an enumerated attribute become sets of the codes whose values satisfy them. A cell
  * holds a code, so the reader can test a set of codes. */
-
-typedef struct tsx_column tsx_column;
 
 typedef struct tsx_codes { /* `= {0}` is the empty set */
   uint64_t count, room; /* counts ranges */
