@@ -83,7 +83,7 @@ typedef enum tsx_savepoint_end_statement { /* statements that end a savepoint */
                                            TSX_ENDS
 } tsx_savepoint_end_statement;
 
-typedef struct tsx_function_savepoint { /* the savepoint of the running SQL function (transaction.c) */
+typedef struct tsx_function_savepoint { /* the savepoint of the running SQL function (function_savepoint.c) */
   bool open; /* a function has begun to change an array in the database */
   bool guarded; /* SQLite has opened a savepoint; false if the outer statement writes */
   bool alone; /* the savepoint is a transaction of its own */

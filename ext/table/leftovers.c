@@ -1,10 +1,10 @@
 /* leftovers.c: drops tables of temp from within SQL functions, and their shadow tables after the function's savepoint.
  *
  * A change of temp's schema makes SQLite prepare all statements again, so a statement must stand by that can end the
- * savepoint without memory (transaction.c). While it reads, SQLite removes the row of a virtual table from the schema,
- * but drops no ordinary table. So the shadow tables stay until the savepoint has ended. If they cannot be dropped then,
- * because another statement reads or the call was interrupted, they stay until the next savepoint ends. Meanwhile a new
- * table of that name takes them over (tsx_leftover_is). */
+ * savepoint without memory (function_savepoint.c). While it reads, SQLite removes the row of a virtual table from the
+ * schema, but drops no ordinary table. So the shadow tables stay until the savepoint has ended. If they cannot be
+ * dropped then, because another statement reads or the call was interrupted, they stay until the next savepoint ends.
+ * Meanwhile a new table of that name takes them over (tsx_leftover_is). */
 #include "table/table.h"
 
 #include <string.h>

@@ -11,8 +11,8 @@
  * - tsx_transaction: the uncommitted changes to one array, which SQLite's open transaction has made.
  *
  * Sections, each named after the file that implements it: open_array.c, leftovers.c, address.c, module.c,
- * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, transaction.c, auto_upkeep.c,
- * update.c, value_in.c, overview_tables.c. */
+ * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, transaction.c,
+ * function_savepoint.c, auto_upkeep.c, update.c, value_in.c, overview_tables.c. */
 #ifndef TSX_TABLE_TABLE_H
 #define TSX_TABLE_TABLE_H
 
@@ -827,7 +827,7 @@ int tsx_creation_find(tsx_table *table, const char *name, const uint8_t *key, ts
 /* Closes the array's creation, if it has one. With `abandon`, removes the prepared array. */
 void tsx_creation_close(tsx_array *array, bool abandon);
 
-/* ---- transaction.c: the savepoint of an SQL function ------------------------------------------------------------- */
+/* ---- function_savepoint.c: the savepoint of an SQL function ------------------------------------------------------ */
 /* An SQL function that changes an array in the database makes all of its changes or none. Arrays in directories need no
  * savepoint: a commit to them is one step. */
 
