@@ -11,7 +11,7 @@
  * - tsx_transaction: the uncommitted changes to one array, which SQLite's open transaction has made.
  *
  * Sections, each named after the file that implements it: open_array.c, leftovers.c, address.c, module.c,
- * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, transaction.c,
+ * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, deferred.c, transaction.c,
  * function_savepoint.c, auto_upkeep.c, update.c, value_in.c, overview_tables.c. */
 #ifndef TSX_TABLE_TABLE_H
 #define TSX_TABLE_TABLE_H
@@ -685,7 +685,7 @@ bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error);
 /* The SQL function tessera_recover(path[, options]). */
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
-/* ---- journal.c: deferred commits -------------------------------------------------------------------------------- */
+/* ---- deferred.c: deferred commits -------------------------------------------------------------------------------- */
 /* Commits that xCommit could not publish although the database has committed, because the disk or the server failed at
  * the last step. The connection keeps them with their writers and creations. Its statements read them as committed, and
  * write nothing for that. They are published before the connection writes to the array, by tessera_recover, and when
@@ -710,6 +710,9 @@ int tsx_deferred_publish_path(tsx_connection *connection, const char *path, tsr_
 /* Publishes the commits that are kept for the array at a path, as far as possible. Reports no errors, for functions
  * that may still refuse to write. */
 void tsx_deferred_try(tsx_connection *connection, const char *path);
+
+/* Gives up the deferred commits to this array, and removes the files that were prepared for them. */
+void tsx_deferred_give_up(tsx_connection *connection, const tsx_array *array);
 
 /* Publishes everything that the connection keeps, before the arrays are closed. Failures go into SQLite's log. */
 void tsx_deferred_close(tsx_connection *connection);
