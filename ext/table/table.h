@@ -10,9 +10,9 @@
  * - tsx_address: the path argument of an SQL function, resolved.
  * - tsx_transaction: the uncommitted changes to one array, which SQLite's open transaction has made.
  *
- * Sections, each named after the file that implements it: open_array.c, leftovers.c, address.c, module.c,
- * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, deferred.c, transaction.c,
- * function_savepoint.c, auto_upkeep.c, update.c, value_in.c, overview_tables.c. */
+ * Sections, each named after the file that implements it: open_array.c, leftovers.c, address.c, module.c, columns.c,
+ * integrity.c, changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, deferred.c,
+ * transaction.c, function_savepoint.c, auto_upkeep.c, update.c, value_in.c, overview_tables.c. */
 #ifndef TSX_TABLE_TABLE_H
 #define TSX_TABLE_TABLE_H
 
@@ -382,6 +382,25 @@ extern const sqlite3_module *const tsx_module_path; /* of a registered table, wh
  * columns are not the ones that were declared to SQLite. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
 
+/* Finds the key of the table's array: from the file that the option key_file names, else the one that tessera_set_key
+ * has set. */
+int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
+
+/* ---- columns.c: the columns of a table --------------------------------------------------------------------------- */
+
+/* Makes the columns that the table's options choose of the array's fields, its label columns, and their order. Free
+ * them by tsx_columns_free, also after a failure. The array must be open. */
+int tsx_columns_make(tsx_table *table, tsr_error *error);
+void tsx_columns_free(tsx_table *table);
+
+/* Makes the CREATE TABLE statement for sqlite3_declare_vtab, from sqlite3_malloc. */
+char *tsx_columns_declaration(const tsx_table *table);
+
+/* Returns true if SQLite knows the columns by the declaration `now`, except that it may have fewer NOT NULL: earlier
+ * versions declared fewer, and labels of codes may have been added. Only columns declared so need a check that they are
+ * never NULL (knows_every_code). */
+bool tsx_columns_are_declared(tsx_table *table, const char *now);
+
 /* Makes columns show values that have been added to their enumerations: takes those of the newest listed schema. */
 int tsx_table_update_enumerations(tsx_table *table, tsr_error *error);
 
@@ -393,6 +412,30 @@ int tsx_table_fail_code(const tsx_table *table, const tsx_column *column, tsr_er
 
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);
+
+/* ---- integrity.c: PRAGMA integrity_check, and findings of the core's check --------------------------------------- */
+/* Collected for tessera_check and for PRAGMA integrity_check. */
+
+typedef struct tsx_finding {
+  tsr_severity severity;
+  char *file, *message; /* owned */
+} tsx_finding;
+
+typedef struct tsx_findings { /* `= {0}` is the empty list */
+  tsx_finding *items; /* owned */
+  uint64_t count, capacity;
+} tsx_findings;
+
+/* Appends a copy of a finding; `argument` is the tsx_findings. The callback for tsr_array_check. Returns TSR_OK or
+ * TSR_NOMEM. */
+int tsx_findings_keep(void *argument, const tsr_finding *finding);
+
+/* Frees the findings and leaves the list empty. */
+void tsx_findings_free(tsx_findings *all);
+
+/* xIntegrity of array tables. *message gets one line for each error, or stays NULL if there is none. Bit 0 of `flags`
+ * is set for PRAGMA quick_check. Returns SQLite's code for what kept the check from finishing. */
+int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 
 /* ---- changes_table.c: the module tessera_changes ----------------------------------------------------------------- */
 
@@ -518,7 +561,7 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
 void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, const tsx_label_state *state,
                       const tsr_column *coordinates, uint64_t index);
 
-/* ---- labels.c: the order of columns in SQL ----------------------------------------------------------------------- */
+/* ---- columns.c: the order of columns in SQL ---------------------------------------------------------------------- */
 /* Each column has two numbers. Its own number counts the fields that the table shows, then as_of, since and written_at,
  * then the labels; the files of this folder use own numbers. SQL's number follows the order of SELECT * and of call
  * arguments: each dimension followed by its labels, the attributes, as_of, since, written_at, and then the other hidden
@@ -605,26 +648,6 @@ int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_sc
 
 /* Appends the whole statement. `made` is NULL, or the schema of an array that is yet to be made at the address. */
 int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_schema *made, tsr_error *error);
-
-/* ---- module.c: findings of the core's check ---------------------------------------------------------------------- */
-/* Collected for tessera_check and for PRAGMA integrity_check. */
-
-typedef struct tsx_finding {
-  tsr_severity severity;
-  char *file, *message; /* owned */
-} tsx_finding;
-
-typedef struct tsx_findings { /* `= {0}` is the empty list */
-  tsx_finding *items; /* owned */
-  uint64_t count, capacity;
-} tsx_findings;
-
-/* Appends a copy of a finding; `argument` is the tsx_findings. The callback for tsr_array_check. Returns TSR_OK or
- * TSR_NOMEM. */
-int tsx_findings_keep(void *argument, const tsr_finding *finding);
-
-/* Frees the findings and leaves the list empty. */
-void tsx_findings_free(tsx_findings *all);
 
 /* ---- journal.c: the record of the commits that a database has committed, and recovery from it -------------------- */
 /* Between xSync and xCommit, a commit to an array in a directory is prepared but not published. The shadow table
