@@ -479,7 +479,7 @@ static void close_estimated(estimated *state) {
 }
 
 /* Estimates rows and cells from the metadata of the fragments. An unknown right side counts by its operator. */
-static cost estimate(choice *c) {
+static cost estimate_cost(choice *c) {
   cost result = {1e6, 1e6};
   tsx_table *table = c->table;
   tsr_error error = {0};
@@ -760,7 +760,7 @@ static bool has_unknown_codes(const choice *c, tsr_error *error) {
   const bool checked = code >= 0;
   if (checked) code = tsx_table_check_codes(table, core, error);
   tsr_snapshot_close(core);
-  if (code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* as in `estimate` */
+  if (code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* as in estimate_cost */
   return checked && code == TSR_ERROR;
 }
 
@@ -788,7 +788,7 @@ static int choose_plan(sqlite3_vtab *vtab, sqlite3_index_info *info) {
       choose_field(&c, i);
   }
   if (!missing && has_unknown_codes(&c, &error)) return tsx_vtab_error(vtab, &error);
-  cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
+  cost total = missing ? (cost){1e6, 1e6} : estimate_cost(&c);
   bool unique = !missing && is_unique(&c);
   if (unique) {
     info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;

@@ -91,7 +91,8 @@ typedef struct tsx_cursor {
   cursor_plan plan;
   cursor_request request; /* last member: most of it is not initialized when the cursor is made */
 } array_cursor;
-#define IDLE_MAX (256u << 10) /* bytes that the reader of an idle cursor may keep */
+
+/* ---- Opening and closing ------------------------------------------------------------------------------------------ */
 
 static int cursor_fail(array_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
 
@@ -167,7 +168,12 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   return SQLITE_OK;
 }
 
-/* ---- The request ------------------------------------------------------------------------------------------------- */
+static void clear_list(range_list *list) {
+  for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
+  if (list->values) sqlite3_free(list->values);
+  if (list->ranges) sqlite3_free(list->ranges);
+  *list = (range_list){0};
+}
 
 /* Adds the rows of the present batch that SQLite has seen to the environment's counters. */
 static void count_rows(array_cursor *c) {
@@ -175,13 +181,6 @@ static void count_rows(array_cursor *c) {
   if (p->batch)
     tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
                                (p->row < p->batch->count ? p->row + 1 : p->batch->count) - p->first);
-}
-
-static void clear_list(range_list *list) {
-  for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
-  if (list->values) sqlite3_free(list->values);
-  if (list->ranges) sqlite3_free(list->ranges);
-  *list = (range_list){0};
 }
 
 /* Frees the memory of the last request. A look-up has none, and does not call for it. */
@@ -198,6 +197,8 @@ static void clear_request(array_cursor *c) {
   tsx_label_order_close(&c->labels.order);
   c->position.batch = NULL;
 }
+
+#define IDLE_MAX (256u << 10) /* bytes that the reader of an idle cursor may keep */
 
 /* Returns true if a cursor that is being closed may become the table's idle cursor. A reader of uncommitted rows may
  * not, because these rows end with the transaction. While other cursors are open, the statement goes on and may reopen
@@ -244,6 +245,8 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
 }
+
+/* ---- The request ------------------------------------------------------------------------------------------------- */
 
 /* Takes the argument as_of (`which` 0) or since (1). NULL leaves *time as it is. */
 static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
