@@ -15,8 +15,8 @@
  * memory at once even if one space tile has many of its cells. If all candidates of a space tile do not fit in memory,
  * each is loaded for its own batch only.
  *
- * Sections: one space tile and its candidates; windows; a request; then the iterator: sparse fragments, subtiles into
- * batches, the iterator itself.
+ * Sections: one space tile and its candidates; windows; a request; then the iterator: its state, sparse fragments,
+ * subtiles into batches, the iterator itself.
  */
 #include "read/reader.h"
 
@@ -414,6 +414,8 @@ static void dense_windows_close(tsr_dense_windows *w) {
   for (uint64_t i = w->tile_at; i < w->now.count; i++) drop_tile(w, &w->now.tiles[i]);
   for (uint64_t i = 0; i < w->next.count; i++) drop_tile(w, &w->next.tiles[i]);
 }
+
+/* ---- The state of the iterator ----------------------------------------------------------------------------------- */
 
 #define SPARSE_TILES_PART 8 /* sparse fragments' tiles for a subtile should take at most this part of the budget */
 #define DEFER_PART        4 /* if they take more than this part, each is loaded for its own batch only */

@@ -15,7 +15,8 @@
  * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (seen.c). The plan
  * then leaves out the tiles that can have none (read/dropped.c).
  *
- * Sections: what to load of a tile; choosing cells; windows; the iterator.
+ * Sections: what to load of a tile; cells within the request; deleted cells; cells that deletes have dropped; cells that
+ * satisfy the predicates; windows; the iterator.
  */
 #include "read/reader.h"
 
@@ -149,7 +150,7 @@ static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merg
              : tsr__reader_request_fields(it->reader, tile->pinned, error);
 }
 
-/* ---- Choosing cells --------------------------------------------------------------------------------------------- */
+/* ---- Cells within the request ------------------------------------------------------------------------------------ */
 
 /* Returns the tile's selection for writing; allocates one if all cells are still selected. */
 static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
@@ -293,6 +294,8 @@ static int select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   return TSR_OK;
 }
 
+/* ---- Deleted cells ----------------------------------------------------------------------------------------------- */
+
 typedef struct condition_columns {
   sparse_iterator *iterator;
   const tsr_sparse_tile *tile;
@@ -397,6 +400,9 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   const int some = test_removed(it, tile, error);
   return some <= 0 ? some : keep_selected(it, tile, it->keep.data, error);
 }
+
+/* ---- Cells that deletes have dropped ----------------------------------------------------------------------------- */
+/* For snapshots that show these instead of all others (TSR_SHOWS_DROPPED). */
 
 #define NOT_DROPPED (UINT64_MAX - 1) /* UINT64_MAX: by the transaction, which has no time yet */
 
@@ -682,6 +688,8 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
     TSR_TRY(apply_condition(it, tile, f->conditions[i], error));
   return TSR_OK;
 }
+
+/* ---- Cells that satisfy the predicates --------------------------------------------------------------------------- */
 
 /* Drops cells that do not satisfy the predicates. */
 static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
