@@ -1,7 +1,7 @@
 /* bucket.c: clients of buckets, and how their calls run.
  *
  * A call is a small state machine: it WAITS until its next request is due, the request is IN_FLIGHT, its response is
- * taken, and the verdict says what comes next (bucket.h), until the call has ENDED. The thread that called
+ * taken, and the outcome says what comes next (bucket.h), until the call has ENDED. The thread that called
  * tsr__bucket_run drives all its calls; the transfers run on the I/O thread of http.h. So retries, further pages and
  * resumed downloads happen only while a caller waits: a call that was started ahead makes no second request before
  * tsr__bucket_finish.
@@ -270,8 +270,8 @@ static void take_response(tsr_bucket_call *call) {
   account(state);
   state->phase = TSR_BUCKET_WAITS;
   state->tries.fresh = false;
-  const tsr_bucket_outcome verdict = tsr__bucket_take(state);
-  switch (verdict) {
+  const tsr_bucket_outcome outcome = tsr__bucket_take(state);
+  switch (outcome) {
   case TSR_BUCKET_DONE:
     tsr__error_clear(&call->error);
     end_call(call, TSR_OK);
@@ -283,13 +283,13 @@ static void take_response(tsr_bucket_call *call) {
     if (state->step == TSR_BUCKET_STEP_CALL && call->kind != TSR_BUCKET_GET) state->tries.failed = 0;
     return;
   case TSR_BUCKET_LATER:
-    (void)tsr__bucket_plan_retry(state, verdict);
+    (void)tsr__bucket_plan_retry(state, outcome);
     state->tries.again = false; /* it counts as a request of its own */
     return;
   case TSR_BUCKET_SOON:
   case TSR_BUCKET_AGAIN: break;
   }
-  state->tries.again = tsr__bucket_plan_retry(state, verdict);
+  state->tries.again = tsr__bucket_plan_retry(state, outcome);
   if (state->tries.again) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
   else end_call(call, TSR_ALWAYS(call->error.code < 0) ? call->error.code : TSR_ERROR);
 }

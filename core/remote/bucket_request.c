@@ -219,11 +219,11 @@ static tsr_bucket_outcome bucket_judge_transport(tsr_bucket_state *state) {
   }
 }
 
-bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict) {
+bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome outcome) {
   const tsr_http_response *response = &state->http.response;
   state->tries.due = tsr__ticks();
-  if (verdict == TSR_BUCKET_SOON) return true; /* at most once for each reason */
-  if (verdict == TSR_BUCKET_LATER) {
+  if (outcome == TSR_BUCKET_SOON) return true; /* at most once for each reason */
+  if (outcome == TSR_BUCKET_LATER) {
     state->tries.due += TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.waited, 16), PAUSE_MAX);
     state->tries.waited++;
     return true;
@@ -704,22 +704,22 @@ static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
 }
 
 /* Looks whose object it is that has made the call fail, if it may be the call's own: after a lost answer. */
-static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outcome verdict) {
+static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outcome outcome) {
   const tsr_bucket_call *call = state->call;
   const int code = call->error.code;
-  if (verdict != TSR_BUCKET_FAILED) return verdict;
+  if (outcome != TSR_BUCKET_FAILED) return outcome;
   if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
     return begin_step(state, TSR_BUCKET_STEP_LOOK);
   if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
     return begin_step(state, TSR_BUCKET_STEP_LOOK);
-  return verdict;
+  return outcome;
 }
 
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
 static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const uint32_t status = state->http.response.status;
   const tsr_bucket_call *call = state->call;
-  const tsr_bucket_outcome verdict = tsr__bucket_judge(state, failure);
+  const tsr_bucket_outcome outcome = tsr__bucket_judge(state, failure);
   if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX &&
       state->http.response.has_range && state->http.response.range_size == 0)
     return empty_is_done(state);
@@ -734,14 +734,14 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
     bucket_get_restart(state); /* the object has been replaced */
     return TSR_BUCKET_AGAIN;
   }
-  if (call->kind == TSR_BUCKET_DELETE_MANY && verdict == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
+  if (call->kind == TSR_BUCKET_DELETE_MANY && outcome == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
   if (call->kind == TSR_BUCKET_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
-      (status == 400 || status == 404 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED &&
+      (status == 400 || status == 404 || status == 405 || status == 501) && outcome == TSR_BUCKET_FAILED &&
       call->error.code == TSR_ERROR) {
     state->deleted.singly = true;
     return TSR_BUCKET_NEXT;
   }
-  return look_if_ours(state, verdict);
+  return look_if_ours(state, outcome);
 }
 
 static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
@@ -765,18 +765,18 @@ static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
 tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const bool get = state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET;
-  tsr_bucket_outcome verdict;
+  tsr_bucket_outcome outcome;
   if (get && (http->response.status == 200 || http->response.status == 206) && http->failure != TSR_HTTP_REFUSED)
-    verdict = bucket_get_take(state);
+    outcome = bucket_get_take(state);
   else if (http->failure == TSR_HTTP_WHOLE ||
            (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_BUCKET_STEP_COMPARE))
-    verdict = take_status(state);
-  else verdict = bucket_judge_transport(state);
+    outcome = take_status(state);
+  else outcome = bucket_judge_transport(state);
   if (get) tsr__bucket_get_return(state);
   else state->response = state->http.received;
   if (!get) state->http.received = (tsr_buffer){.memory = state->memory};
   tsr__arena_reset(&state->arena);
-  return verdict;
+  return outcome;
 }
 
 /* ---- Making requests ------------------------------------------------------------------------- */
