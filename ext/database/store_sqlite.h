@@ -102,8 +102,8 @@ void tsx_store_release(tsx_connection *connection, bool all);
 
 /* Between these calls blobs stay open, as while a statement runs: many files are found and read, from one state of the
  * database. */
-void tsx_store_hold(tsx_connection *connection);
-void tsx_store_let(tsx_connection *connection);
+void tsx_store_pin(tsx_connection *connection);
+void tsx_store_unpin(tsx_connection *connection);
 
 /* After a rollback: tsx_store_release with `all`; also forgets failures to write files, which are rolled back, too. */
 void tsx_store_rolled_back(tsx_connection *connection);

@@ -405,9 +405,9 @@ void tsx_store_release(tsx_connection *connection, bool all) {
   }
 }
 
-void tsx_store_hold(tsx_connection *connection) { connection->database_arrays.holders++; }
+void tsx_store_pin(tsx_connection *connection) { connection->database_arrays.holders++; }
 
-void tsx_store_let(tsx_connection *connection) {
+void tsx_store_unpin(tsx_connection *connection) {
   if (!--connection->database_arrays.holders && !connection->statement.cursors) tsx_store_release(connection, false);
 }
 

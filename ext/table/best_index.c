@@ -813,9 +813,9 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_connection *connection = table->connection;
   tsr_error error;
   const tsx_watch watch = tsx_watch_begin(connection->db, table->schema_name);
-  tsx_store_hold(connection); /* the estimate may open all fragments */
+  tsx_store_pin(connection); /* the estimate may open all fragments */
   const int code = choose_plan(vtab, info);
-  tsx_store_let(connection);
+  tsx_store_unpin(connection);
   /* The estimate does without what it cannot read, but SQLite may have rolled back: then the statement must not go
    * on. */
   if (code == SQLITE_OK && tsx_watch_end(&watch, connection->db, table->schema_name, &error) < 0)

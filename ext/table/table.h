@@ -28,7 +28,7 @@ typedef struct tsx_address tsx_address;
 typedef struct tsx_label_column tsx_label_column;
 typedef struct tsx_transaction tsx_transaction;
 typedef struct tsx_created_table tsx_created_table; /* of transaction.c */
-typedef struct tsx_changes tsx_changes; /* of update.c: the state of the statement that writes a table */
+typedef struct tsx_update_state tsx_update_state; /* of update.c: the state of the statement that writes a table */
 typedef struct tsx_row tsx_row; /* of value_in.c */
 
 /* ---- open_array.c: open arrays, and the snapshots that statements read ------------------------------------------- */
@@ -367,7 +367,7 @@ struct tsx_table {
   tsx_table_columns declared;
   tsx_table_cursors cursors;
   tsx_table_commit commit;
-  tsx_changes *changes; /* state of the statement that writes the table (update.c), or NULL; owned */
+  tsx_update_state *update; /* state of the statement that writes the table (update.c), or NULL; owned */
   struct tsx_registered *registered; /* of a path in FROM (path_table.c), or NULL */
 };
 

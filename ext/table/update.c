@@ -69,7 +69,7 @@ typedef struct update_call { /* the present call of xUpdate */
   int code; /* SQLite's extended code if it says more than the core's, else 0 */
 } update_call;
 
-struct tsx_changes {
+struct tsx_update_state {
   bool busy; /* xUpdate is running */
   bool ended; /* the transaction ended while xUpdate was running */
   tsx_table *table;
@@ -83,17 +83,17 @@ struct tsx_changes {
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-static tsx_changes *update_of(tsx_table *table) {
-  if (table->changes) return table->changes;
-  tsx_changes *u = sqlite3_malloc64(sizeof *u);
+static tsx_update_state *update_of(tsx_table *table) {
+  if (table->update) return table->update;
+  tsx_update_state *u = sqlite3_malloc64(sizeof *u);
   if (!u) return NULL;
   memset(u, 0, sizeof *u);
   u->table = table;
-  table->changes = u;
+  table->update = u;
   return u;
 }
 
-static void end_statement(tsx_changes *u) {
+static void end_statement(tsx_update_state *u) {
   update_statement *statement = &u->statement;
   tsr_reader_close(statement->reader);
   tsx_snapshot_release(statement->view);
@@ -106,7 +106,7 @@ static void end_statement(tsx_changes *u) {
 }
 
 void tsx_update_end(tsx_table *table) {
-  tsx_changes *u = table->changes;
+  tsx_update_state *u = table->update;
   if (!u) return;
   u->ended = true;
   if (u->busy) return;
@@ -119,17 +119,17 @@ void tsx_update_end(tsx_table *table) {
 }
 
 void tsx_update_free(tsx_table *table) {
-  if (!table->changes) return;
+  if (!table->update) return;
   tsx_update_end(table);
-  tsx_row_free(table->changes->row);
-  sqlite3_free(table->changes);
-  table->changes = NULL;
+  tsx_row_free(table->update->row);
+  sqlite3_free(table->update);
+  table->update = NULL;
 }
 
 /* ---- The rows that a statement touches --------------------------------------------------------------------------- */
 
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
-  tsx_changes *u = update_of(table);
+  tsx_update_state *u = update_of(table);
   if (!u) return; /* out of memory: xUpdate will fail for the same reason */
   update_scan *scan = &u->scan;
   if (scan->cursor != cursor) {
@@ -153,7 +153,7 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
 }
 
 void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
-  tsx_changes *u = table->changes;
+  tsx_update_state *u = table->update;
   if (!u || u->scan.cursor != cursor) return;
   if (table->cursors.filtered < table->cursors.opened && cursor < table->cursors.opened)
     u->scan.cursor = table->cursors.opened;
@@ -161,7 +161,7 @@ void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
 }
 
 void tsx_update_forget(tsx_table *table) {
-  tsx_changes *u = table->changes;
+  tsx_update_state *u = table->update;
   if (!u || !u->scan.ended || u->statement.transaction) return;
   sqlite3_free(u->scan.rows);
   u->scan.rows = NULL;
@@ -174,7 +174,7 @@ static touched *slot_of(const update_fates *fates, int64_t row) {
   return &fates->slots[at];
 }
 
-static int make_slots(tsx_changes *u, tsr_error *error) {
+static int make_slots(tsx_update_state *u, tsr_error *error) {
   update_fates *fates = &u->fates;
   uint64_t count = 16;
   if (u->scan.incomplete) return tsx_out_of_memory(error);
@@ -187,16 +187,16 @@ static int make_slots(tsx_changes *u, tsr_error *error) {
   return TSR_OK;
 }
 
-static fate fate_of(const tsx_changes *u, int64_t row) { return slot_of(&u->fates, row)->fate; }
+static fate fate_of(const tsx_update_state *u, int64_t row) { return slot_of(&u->fates, row)->fate; }
 
-static void set_done(tsx_changes *u, int64_t row) {
+static void set_done(tsx_update_state *u, int64_t row) {
   touched *slot = slot_of(&u->fates, row);
   if (slot->fate) slot->fate = FATE_DONE;
 }
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
-static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_error *error) {
+static int begin_statement(tsx_update_state *u, tsx_transaction *transaction, tsr_error *error) {
   tsx_table *table = u->table;
   update_statement *statement = &u->statement;
   if (statement->view && statement->opened == table->cursors.opened && statement->transaction == transaction)
@@ -216,7 +216,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
 }
 
 /* Makes an old row the reader's batch. *index is its cell's index. */
-static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
+static int find_old(tsx_update_state *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   const int found = tsr_reader_find(u->statement.reader, row, &batch, error);
   if (found < 0) return found;
@@ -225,7 +225,7 @@ static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *err
   return TSR_OK;
 }
 
-static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error *error) {
+static int keep_field(tsx_update_state *u, uint32_t field, uint64_t index, tsr_error *error) {
   const tsr_column *cells;
   TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
   tsx_row_keep(u->row, field, cells, index);
@@ -233,7 +233,7 @@ static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error 
 }
 
 /* Sets the first `fields` fields of u->row to those of an old row. */
-static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *error) {
+static int keep_fields(tsx_update_state *u, int64_t row, uint32_t fields, tsr_error *error) {
   uint64_t index = 0;
   TSX_TRY(find_old(u, row, &index, error));
   for (uint32_t f = 0; f < fields; f++) TSX_TRY(keep_field(u, f, index, error));
@@ -242,12 +242,12 @@ static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *
 
 /* ---- The row ----------------------------------------------------------------------------------------------------- */
 
-static int fail_field(const tsx_changes *u, int code, uint32_t column, const char *why, tsr_error *error) {
+static int fail_field(const tsx_update_state *u, int code, uint32_t column, const char *why, tsr_error *error) {
   return tsx_fail(error, code, "%s.%s: %s", u->table->name, u->table->columns[column].name, why);
 }
 
 /* Sets u->row to the values of an INSERT. */
-static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+static int take_values(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
   for (uint32_t c = 0; c < u->table->column_count; c++) {
@@ -271,14 +271,14 @@ static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error)
 }
 
 /* Returns true if SQLite reports no column as unchanged. In an UPDATE ... FROM, releases before 3.41 never do. */
-static bool all_given(const tsx_changes *u, sqlite3_value **values) {
+static bool all_given(const tsx_update_state *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
   return true;
 }
 
 /* Returns 1 if a column of the reader's row reads as NULL, 0 if not, or an error. */
-static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index, bool unwritten,
+static int reads_as_null(const tsx_update_state *u, uint32_t column, uint32_t field, uint64_t index, bool unwritten,
                          tsr_error *error) {
   const tsr_column *cells;
   TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
@@ -289,7 +289,7 @@ static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, 
 /* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. A NULL for a
  * field that is not nullable counts as unchanged if the old cell reads as NULL, like NaN, so v + 1 need not leave such
  * cells out. A cell that was never written counts only if SQLite does not tell what changed: keeping it writes it. */
-static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
+static int change_values(tsx_update_state *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   bool blind = all_given(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
@@ -321,7 +321,8 @@ static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint
 
 /* Returns 1 if u->row differs from the old row in some dimension, with the first such *dimension; 0 if not; or an
  * error. */
-static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, uint32_t *dimension, tsr_error *error) {
+static int find_moved(tsx_update_state *u, sqlite3_value **values, uint64_t index, uint32_t *dimension,
+                      tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row), *old;
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     int c = tsx_row_column(u->row, d);
@@ -337,7 +338,7 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
 
 /* Returns true if the statement may replace an existing cell. SQLite does not distinguish a statement without an OR
  * clause from one with OR ABORT, so the option on_conflict decides for both. */
-static bool replaces(const tsx_changes *u) {
+static bool replaces(const tsx_update_state *u) {
   return u->call.conflict == SQLITE_REPLACE || (u->call.conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
 
@@ -350,7 +351,7 @@ static void append_coordinate(sqlite3_str *text, tsr_datatype datatype, const vo
     if (written[i] == '"') written[i] = '\'';
 }
 
-static int fail_exists(tsx_changes *u, tsr_error *error) {
+static int fail_exists(tsx_update_state *u, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   const tsr_column *columns = tsx_row_columns(u->row);
   sqlite3_str *text = sqlite3_str_new(NULL);
@@ -372,12 +373,12 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
 }
 
 /* Returns 1 and the rowid of the cell at the coordinates of u->row, 0 if there is none, or an error. */
-static int find_at_coordinates(tsx_changes *u, tsx_transaction *transaction, int64_t *row, tsr_error *error) {
+static int find_at_coordinates(tsx_update_state *u, tsx_transaction *transaction, int64_t *row, tsr_error *error) {
   return tsr_writer_find(transaction->writer, transaction->base, tsx_row_columns(u->row), 0, row, error);
 }
 
 /* Returns true if the statement has written this row. */
-static bool is_of_statement(const tsx_changes *u, int64_t row) {
+static bool is_of_statement(const tsx_update_state *u, int64_t row) {
   return row < -1 && (uint64_t)(-2 - row) >= u->statement.first;
 }
 
@@ -403,7 +404,7 @@ static int append_trusted(tsr_writer *writer, const tsr_column *columns, tsr_err
 
 /* Restores an old row at its place. If the statement has moved another row there, that row goes back to its own place,
  * and so on. */
-static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
+static int restore_row(tsx_update_state *u, int64_t row, tsr_error *error) {
   tsr_writer *writer = u->statement.transaction->writer;
   const tsr_schema *schema = tsx_row_schema(u->row);
   for (bool moved_away = false;;) {
@@ -428,7 +429,7 @@ static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
 /* Leaves a row unchanged, because of `error`. Returns the code of `error`. With OR FAIL the statement ends here and
  * keeps its changes: it may have moved rows to the places of pending ones, for which xUpdate will not be called any
  * more, and these are restored. */
-static int leave_unchanged(tsx_changes *u, int64_t row, tsr_error *error) {
+static int leave_unchanged(tsx_update_state *u, int64_t row, tsr_error *error) {
   if (u->call.conflict != SQLITE_IGNORE && u->call.conflict != SQLITE_FAIL)
     return error->code; /* SQLite undoes all changes */
   if (!u->fates.slots) return error->code;
@@ -457,7 +458,7 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 
 /* Takes the values of a row that has labels: a label sets a coordinate that is NULL, and must agree with one that is
  * not. `places` has room for the coordinate of each label; the row borrows them. */
-static int take_values_at(tsx_changes *u, sqlite3_value **values, uint8_t (*places)[8], tsr_error *error) {
+static int take_values_at(tsx_update_state *u, sqlite3_value **values, uint8_t (*places)[8], tsr_error *error) {
   tsx_table *table = u->table;
   sqlite3_value **given = values + TSX_WRITTEN_AT(table) + 1;
   for (uint32_t i = 0; i < table->label_count; i++) {
@@ -477,7 +478,7 @@ static int take_values_at(tsx_changes *u, sqlite3_value **values, uint8_t (*plac
   return TSR_OK;
 }
 
-static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+static int take_labelled_values(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
   const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
   uint8_t(*places)[8] = sqlite3_malloc64((u->table->label_count + 1) * sizeof *places);
   if (!places) return tsx_out_of_memory(error);
@@ -488,14 +489,14 @@ static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_erro
 }
 
 /* Returns true if a row to insert has a label. */
-static bool gives_labels(const tsx_changes *u, int count, sqlite3_value **values) {
+static bool gives_labels(const tsx_update_state *u, int count, sqlite3_value **values) {
   for (int c = TSX_WRITTEN_AT(u->table) + 1; c < count; c++)
     if (sqlite3_value_type(values[c]) != SQLITE_NULL) return true;
   return false;
 }
 
 /* Inserts a row of `count` values. */
-static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+static int insert_row(tsx_update_state *u, tsx_transaction *transaction, int count, sqlite3_value **values,
                       sqlite3_int64 *rowid, tsr_error *error) {
   const int code =
       gives_labels(u, count, values) ? take_labelled_values(u, values, error) : take_values(u, values, error);
@@ -513,7 +514,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, s
 }
 
 /* Copies the columns of the reader's dimensions. The row's index in them is the one from find_old. */
-static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
+static int old_coordinates(tsx_update_state *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
     TSX_TRY(tsr_reader_column(u->statement.reader, d, &column, error));
@@ -524,7 +525,7 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
 
 /* Checks the destination of a row. Returns 0 if it is free, 1 if a pending row *over is there;
  * TSR_CONSTRAINT if another cell is there. */
-static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
+static int check_destination(tsx_update_state *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
   const int taken = find_at_coordinates(u, u->statement.transaction, &there, error);
   if (taken < 0) return taken;
@@ -535,7 +536,7 @@ static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_err
   return leave_unchanged(u, row, error);
 }
 
-static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
+static int sets_dimension(const tsx_update_state *u, sqlite3_value **values) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     int c = tsx_row_column(u->row, d);
     if (c >= 0 && !sqlite3_value_nochange(values[c])) return true;
@@ -546,7 +547,7 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
 /* Checks the removal of a row in an array with duplicates. Cells are deleted by their coordinates (a delete condition),
  * so all committed cells at these coordinates must be among the rows that the statement has chosen. COMMIT checks that
  * again, and is the only check if it follows at once, or if the recorded rows may not be those of this statement. */
-static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coordinates, uint64_t index,
+static int check_duplicates(tsx_update_state *u, int64_t row, const tsr_column *coordinates, uint64_t index,
                             tsr_error *error) {
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete || u->scan.mixed) return TSR_OK;
@@ -564,7 +565,7 @@ static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coord
   return TSR_OK;
 }
 
-static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *error) {
+static int remove_old(tsx_update_state *u, int64_t row, uint64_t index, tsr_error *error) {
   tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
@@ -575,7 +576,7 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
 }
 
 /* Writes u->row in place of an old row; `moved`: their coordinates differ. */
-static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
+static int write_changed(tsx_update_state *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
   tsr_writer *writer = u->statement.transaction->writer;
   bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
   update_move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
@@ -592,7 +593,7 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
 
 /* With OR IGNORE, a row that is changed at its place takes precedence over a row that the statement has moved there:
  * that row goes back. *cleared: it did, and u->row must be set again. */
-static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *error) {
+static int clear_place(tsx_update_state *u, int64_t row, bool *cleared, tsr_error *error) {
   int64_t there;
   *cleared = false;
   if (!u->moves.count || u->call.conflict != SQLITE_IGNORE) return TSR_OK;
@@ -603,13 +604,13 @@ static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *er
   return restore_row(u, row, error);
 }
 
-static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
+static int set_row(tsx_update_state *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
   TSX_TRY(find_old(u, row, index, error));
   return change_values(u, values, *index, error);
 }
 
 /* Sets which fields of u->row the statement sets, or writes though the old row has none: these get the DEFAULT. */
-static int find_changed(const tsx_changes *u, sqlite3_value **values, uint32_t fields, bool *changed,
+static int find_changed(const tsx_update_state *u, sqlite3_value **values, uint32_t fields, bool *changed,
                         tsr_error *error) {
   const tsr_column *cells;
   for (uint32_t f = 0; f < fields; f++) {
@@ -623,7 +624,7 @@ static int find_changed(const tsx_changes *u, sqlite3_value **values, uint32_t f
 }
 
 /* Tests u->row against the CHECK constraints of columns that the statement sets. */
-static int check_row(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+static int check_row(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
   bool *changed = sqlite3_malloc64(fields * sizeof *changed);
@@ -634,7 +635,7 @@ static int check_row(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   return code;
 }
 
-static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_error *error) {
+static int update_row(tsx_update_state *u, int64_t row, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   uint64_t index = 0;
   uint32_t dimension = 0;
@@ -660,7 +661,7 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   return write_changed(u, row, moved, index, error);
 }
 
-static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
+static int delete_row(tsx_update_state *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (schema->dense)
     return tsx_fail(
@@ -676,7 +677,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
 
 /* Fails if the statement sets the rowid or a hidden column. */
-static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values, tsr_error *error) {
+static int check_hidden(const tsx_update_state *u, int count, sqlite3_value **values, tsr_error *error) {
   const tsx_table *table = u->table;
   bool is_update = sqlite3_value_type(values[0]) != SQLITE_NULL;
   if (is_update ? sqlite3_value_int64(values[0]) != sqlite3_value_int64(values[1])
@@ -697,8 +698,8 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
   return TSR_OK;
 }
 
-static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
-                     sqlite3_int64 *rowid, tsr_error *error) {
+static int change_row(tsx_update_state *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+                      sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
   const tsr_schema *schema = tsr_writer_schema(transaction->writer);
   if (!u->row || tsx_row_schema(u->row) != schema) {
@@ -730,7 +731,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
 
 /* A statement that the change runs in the database may fail, and SQLite may roll back the transaction at once and call
  * xRollback. So `busy` and a reference keep alive what the change uses until it has returned. */
-static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
+static int change_in_transaction(tsx_update_state *u, int count, sqlite3_value **values, sqlite3_int64 *rowid,
+                                 tsr_error *error) {
   tsx_table *table = u->table;
   tsx_transaction *transaction;
   TSX_TRY(count > 1 ? check_hidden(u, count, values, error) : TSR_OK);
@@ -738,7 +740,7 @@ static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqli
   transaction->references++;
   u->busy = true;
   u->ended = false;
-  int code = change_in(u, transaction, count, values, rowid, error);
+  int code = change_row(u, transaction, count, values, rowid, error);
   u->busy = false;
   if (u->ended) tsx_update_end(table);
   if (code >= 0 && !transaction->array) code = tsx_fail_rolled_back(table->connection->db, error);
@@ -748,14 +750,14 @@ static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqli
 
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid) {
   tsx_table *table = (tsx_table *)vtab;
-  tsx_changes *u = update_of(table);
+  tsx_update_state *u = update_of(table);
   tsr_error error;
   tsx_error_init(&error);
   if (!u) return SQLITE_NOMEM;
   u->call.conflict = sqlite3_vtab_on_conflict(table->connection->db);
   u->call.code = 0;
   if (count > 1) values = tsx_column_order_values(table, values);
-  int code = update_change(u, count, values, rowid, &error);
+  int code = change_in_transaction(u, count, values, rowid, &error);
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);
   if (code == SQLITE_CONSTRAINT && u->call.code) code = u->call.code;
