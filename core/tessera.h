@@ -171,6 +171,7 @@ typedef enum tsr_url_style {
 /* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". An option that another
  * kind of server has is an error. */
 typedef struct tsr_scope_options {
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   /* keys, env, profile, anonymous, auto; NULL: `keys` if any of its options is set, else `auto` */
   const char *provider;
 
@@ -683,6 +684,7 @@ TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from,
                                  uint64_t *files, tsr_error *error);
 
 typedef struct tsr_sync_options { /* `= {0}`: the copy has no commits of its own */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   bool merge; /* keep the copy's own commits, so that it becomes the union of both */
   bool verify; /* also compare the bytes of what both sides have: TSR_CORRUPT if they differ */
   uint64_t as_of; /* milliseconds since 1970: copy only commits and metadata up to then. 0: all */

@@ -153,9 +153,10 @@ int tsr_environment_configure(tsr_environment *environment, const char *scope, c
                               tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_bucket_scopes *scopes;
+  tsr_scope_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_scope_options, refresh_ms, options, &own, error));
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  return options ? tsr__bucket_scopes_set(scopes, scope, options, error)
-                 : tsr__bucket_scopes_forget(scopes, scope, error);
+  return options ? tsr__bucket_scopes_set(scopes, scope, &own, error) : tsr__bucket_scopes_forget(scopes, scope, error);
 }
 
 int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {

@@ -38,6 +38,7 @@
 #include "array/array.h"
 #include "base/arithmetic.h"
 #include "base/hash.h"
+#include "base/options.h"
 #include "define/define.h"
 #include "environment/environment.h"
 #include "format/layout.h"
@@ -1149,9 +1150,10 @@ static int sync_empty(syncing *s) {
 int tsr_array_sync(tsr_environment *environment, const char *from, const char *to, const tsr_sync_options *options,
                    tsr_sync_result *result, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_sync_options none;
+  tsr_sync_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_sync_options, to_identity, options, &own, error));
   bool empty;
-  syncing s = {.environment = environment, .options = options ? options : &none, .error = error};
+  syncing s = {.environment = environment, .options = &own, .error = error};
   s.paths[0] = from;
   s.paths[1] = to;
   record_name(s.options->from_identity ? s.options->from_identity : from, s.records[0]);

@@ -215,6 +215,16 @@ def check_public_names(root):
         fault(f"core/tessera*.h: the tag {name} has no typedef of its name")
 
 
+def check_public_options(root):
+    """Option structures of the stable headers may get more fields at their ends (tessera.h, "Options"): each begins with its size."""
+    for name in PUBLIC:
+        if name in ("tessera_host.h", "tessera_path.h"):
+            continue
+        for match in re.finditer(r"typedef struct (tsr_\w*_options) \{[^\n]*\n\s*([^\n]*)", "\n".join(lines(f"{root}/core/{name}"))):
+            if not match.group(2).startswith("size_t size;"):
+                fault(f"core/{name}: {match.group(1)} does not begin with its size, so it could not get more fields")
+
+
 def check_own_errors(root, order):
     """Each public function that takes an error may be given NULL: its first statement is TSR_OWN_ERROR."""
     declared = set()
@@ -322,6 +332,7 @@ def main():
     check_shared_names(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_public_names(root)
+    check_public_options(root)
     check_own_errors(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
