@@ -405,7 +405,7 @@ typedef struct tsr_bucket_deleted {
 
 /* A conditional PUT or completion: who owns the object that made it fail. For bucket_request.c. */
 typedef struct tsr_bucket_owner {
-  tsr_error met; /* STEP_LOOK and _COMPARE: what the server answered to the call itself */
+  tsr_error refusal; /* STEP_LOOK and _COMPARE: what the server answered to the call itself */
   char mark[TSR_BUCKET_MARK_SIZE]; /* PUT with new_only: a unique Content-Type */
 } tsr_bucket_owner;
 
@@ -439,7 +439,7 @@ tsr_bucket_outcome tsr__bucket_fail(tsr_bucket_state *state, int rc, const char 
 #define TSR_BUCKET_FAIL_AGAIN(...) (tsr__bucket_fail(__VA_ARGS__), TSR_BUCKET_AGAIN)
 
 /* Schedules the next try: sets `due`. Returns false if the call has used up its tries. */
-bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict);
+bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome outcome);
 
 /* Gives the caller's buffer back after a GET, with `have` bytes of the object in it. */
 void tsr__bucket_get_return(tsr_bucket_state *state);
@@ -447,7 +447,7 @@ void tsr__bucket_get_return(tsr_bucket_state *state);
 /* Makes and signs the present request. Errors: those of finding the keys; TSR_TOOBIG. */
 int tsr__bucket_request_make(tsr_bucket_state *state, tsr_error *error);
 
-/* Takes the response of a finished request. Sets call->error unless the verdict is DONE or NEXT. */
+/* Takes the response of a finished request. Sets call->error unless the outcome is DONE or NEXT. */
 tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state);
 
 /* ---- bucket_request.c: what the dialects call ---- */

@@ -585,14 +585,14 @@ static bool is_etag_of_parts(const tsr_bucket_call *call, const char *etag, tsr_
 }
 
 static tsr_bucket_outcome begin_step(tsr_bucket_state *state, tsr_bucket_step step) {
-  if (state->step == TSR_BUCKET_STEP_CALL) state->owner.met = state->call->error;
+  if (state->step == TSR_BUCKET_STEP_CALL) state->owner.refusal = state->call->error;
   state->step = step;
   return TSR_BUCKET_NEXT;
 }
 
 /* It is somebody else's object: reports the original error. */
 static tsr_bucket_outcome concede(tsr_bucket_state *state) {
-  state->call->error = state->owner.met;
+  state->call->error = state->owner.refusal;
   state->step = TSR_BUCKET_STEP_CALL;
   return TSR_BUCKET_FAILED;
 }
@@ -635,8 +635,8 @@ static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
   if (put && *state->owner.mark && strcmp(response->content_type, state->owner.mark) == 0) return TSR_BUCKET_DONE;
   if (!put && state->scope->dialect->marks_uploads) {
     if (strcmp(response->content_type, tsr__bucket_mark(state)) == 0) return TSR_BUCKET_DONE;
-    if (call->put.new_only && state->owner.met.code != TSR_EXISTS)
-      (void)tsr__fail(&state->owner.met, TSR_EXISTS, "it exists already, and not from this upload");
+    if (call->put.new_only && state->owner.refusal.code != TSR_EXISTS)
+      (void)tsr__fail(&state->owner.refusal, TSR_EXISTS, "it exists already, and not from this upload");
     return concede(state);
   }
   if (!put) return is_etag_of_parts(call, response->etag, state->memory) ? TSR_BUCKET_DONE : concede(state);
