@@ -50,7 +50,9 @@ static char *unquote(const char *p, const char **end) {
 
 /* ---- Times, keys, paths ------------------------------------------------------------------------------------------ */
 
-int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
+/* Parses ISO-8601 text in UTC as milliseconds since 1970. A short form, like 2024-06, means its first millisecond; a
+ * time before 1970 becomes 0. */
+static int time_of_text(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error) {
   int64_t value;
   int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
   const bool digits = size > 4 && strspn(text, "0123456789") == size;
@@ -76,9 +78,9 @@ int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *millisecond
   const bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
   const char *text = is_text ? (const char *)sqlite3_value_text(value) : NULL;
   tsr_error why = {0};
-  if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
-  return tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or integer milliseconds%s%s", name,
-                  text ? ": " : "", why.message);
+  if (text && time_of_text(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970%s%s",
+                  name, text ? ": " : "", why.message);
 }
 
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
@@ -193,9 +195,9 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
     return TSR_OK;
   }
   tsr_error why = {0};
-  if (tsx_time_parse(text, strlen(text), value, &why) < 0)
-    return tsx_fail(error, TSR_ERROR, "'%s': expected ISO-8601 text (UTC) or integer milliseconds: %s", word,
-                    why.message);
+  if (time_of_text(text, strlen(text), value, &why) < 0)
+    return tsx_fail(error, TSR_ERROR, "'%s': expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: %s",
+                    word, why.message);
   return TSR_OK;
 }
 

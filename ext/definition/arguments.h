@@ -114,10 +114,6 @@ typedef struct tsx_options {
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error);
 void tsx_options_release(tsx_options *options);
 
-/* Parses ISO-8601 text in UTC as milliseconds since 1970. A short form, like 2024-06, means its first millisecond; a
- * time before 1970 becomes 0. */
-int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
-
 /* Returns true if an SQL value is an INTEGER, or a REAL that sqlite3_value_int64 returns without loss: hosts that bind
  * all numbers as REAL, such as better-sqlite3 for Node, have nothing else. */
 bool tsx_whole_number(sqlite3_value *value);

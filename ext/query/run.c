@@ -741,13 +741,7 @@ static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error
   sqlite3_value *value = NULL;
   int code = tree ? tsx_query_constant(query, tree, &value, error) : TSR_OK;
   if (!tree || code < 0) return code;
-  const int type = sqlite3_value_type(value);
-  if (type == SQLITE_INTEGER) *time = sqlite3_value_int64(value) < 0 ? 0 : (uint64_t)sqlite3_value_int64(value);
-  else if (type == SQLITE_TEXT)
-    code = tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, error);
-  else if (type != SQLITE_NULL)
-    code = tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970",
-                    which ? "since" : "as_of");
+  if (sqlite3_value_type(value) != SQLITE_NULL) code = tsx_time_value(value, which ? "since" : "as_of", time, error);
   sqlite3_value_free(value);
   return code;
 }

@@ -251,7 +251,6 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
 /* Takes the argument as_of (`which` 0) or since (1). NULL leaves *time as it is. */
 static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
-  const char *name = which ? "since" : "as_of";
   sqlite3_value_free(c->request.times[which]);
   c->request.times[which] = sqlite3_value_dup(value);
   if (!c->request.times[which]) return SQLITE_NOMEM;
@@ -259,24 +258,8 @@ static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t 
     c->request.changed = sqlite3_value_pointer(value, TSX_CHANGED_POINTER);
     c->request.expected = sqlite3_value_pointer(value, TSX_EXPECTED_POINTER);
   }
-  if (tsx_whole_number(value)) {
-    sqlite3_int64 v = sqlite3_value_int64(value);
-    *time = v < 0 ? 0 : (uint64_t)v;
-    return SQLITE_OK;
-  }
-  switch (sqlite3_value_type(value)) {
-  case SQLITE_NULL: return SQLITE_OK;
-  case SQLITE_TEXT:
-    if (tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, &error) ==
-        TSR_OK)
-      return SQLITE_OK;
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
-                         "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: %s", name,
-                         error.message);
-  default:
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_MISMATCH,
-                         "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970", name);
-  }
+  if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
+  return tsx_time_value(value, which ? "since" : "as_of", time, &error) < 0 ? cursor_fail(c, &error) : SQLITE_OK;
 }
 
 /* Makes room for the ranges of one more member. Returns false if memory is lacking. */
