@@ -214,7 +214,7 @@ static int find_joined(tsx_query *query, const char *home, tsx_join *join, char 
   tsx_table_kind kind;
   join->is_array = join->source.path != NULL;
   join->is_query = join->is_view = false;
-  if (join->is_array) return tsx_join_look(query, join, error);
+  if (join->is_array) return tsx_join_describe(query, join, error);
   TSX_TRY(find_table(query->connection, home, join->source.schema, join->source.table, schema, &kind, error));
   if (kind == TSX_TABLE_NONE)
     return tsx_fail(error, TSR_ERROR,
@@ -229,7 +229,7 @@ static int find_joined(tsx_query *query, const char *home, tsx_join *join, char 
   join->is_view = kind == TSX_TABLE_VIEW;
   join->is_query = join->is_view || kind == TSX_TABLE_QUERY;
   join->source.schema = tsx_arena_copy(&query->select.arena, *schema, strlen(*schema));
-  return join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
+  return join->source.schema ? tsx_join_describe(query, join, error) : tsx_out_of_memory(error);
 }
 
 static int take_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {

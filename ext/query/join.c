@@ -1,6 +1,6 @@
 /* join.c: the tables that a tessera_query joins: SQLite tables, arrays or other queries.
  *
- * tsx_join_look finds the columns of a joined table. If ON depends on one dimension, that is all that
+ * tsx_join_describe finds the columns of a joined table. If ON depends on one dimension, that is all that
  * happens here: coordinates.c lets SQLite join the table's rows to the coordinates, and its columns become expressions
  * of that dimension. Otherwise ON has bindings, each of which sets a column equal to an expression of one dimension:
  *
@@ -18,7 +18,8 @@
  * Rows, values and box count against the memory budget. The columns of joined arrays that are plain numbers are read as
  * blocks by the engine instead of as rows by SQLite.
  *
- * Sections: what a joined table is, blocks of a joined array, memory, lists, reading, places, columns. */
+ * Sections: what a joined table is, what has been read of it, memory, lists, adding rows, blocks of a joined array,
+ * reading, places, columns. */
 #include "query/query_internal.h"
 
 #include <string.h>
@@ -121,8 +122,8 @@ static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_tab
 }
 
 /* Prepares a SELECT of all columns, and reads what they are. The caller finalizes both statements. */
-static int join_describe(tsx_query *query, tsx_join *join, sqlite3_stmt **statement, sqlite3_stmt **labelled,
-                         tsr_error *error) {
+static int describe_columns(tsx_query *query, tsx_join *join, sqlite3_stmt **statement, sqlite3_stmt **labelled,
+                            tsr_error *error) {
   TSX_TRY(join_prepare(query, join, statement, error));
   const tsx_table *table =
       join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
@@ -130,144 +131,16 @@ static int join_describe(tsx_query *query, tsx_join *join, sqlite3_stmt **statem
   return join_columns(query, join, *labelled ? *labelled : *statement, error);
 }
 
-int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
+int tsx_join_describe(tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3_stmt *statement = NULL, *labelled = NULL;
-  const int code = join_describe(query, join, &statement, &labelled, error);
+  const int code = describe_columns(query, join, &statement, &labelled, error);
   sqlite3_finalize(labelled);
   sqlite3_finalize(statement);
   if (code < 0) return code;
   return join->is_view ? join_collations(query, join, error) : TSR_OK;
 }
 
-/* ---- Blocks of a joined array ------------------------------------------------------------------------------------ */
-
-/* The engine reads a joined array much faster as blocks than SQLite does row by row. Only numbers that SQL shows
- * unchanged are read in this way. Texts, datetimes, labels, and joins with times or filters are read as rows. */
-
-typedef struct cells_bounds { /* the ends of a dimension's range, in its datatype */
-  int64_t ends[2];
-  tsr_range range;
-} cells_bounds;
-
-static bool cells_are_numbers(const tsr_field *field) {
-  const tsr_kind kind = tsr_datatype_kind(field->datatype);
-  if (field->values_per_cell != 1 || field->enumeration || field->datatype == TSR_UINT64) return false;
-  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_FLOAT;
-}
-
-/* Returns 1 if the engine gives the same values as the statement, else 0. */
-static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt *statement, const uint32_t *columns,
-                      uint32_t count, tsr_error *error) {
-  if (join->on.filter_count > 0 || join->source.times_begin) return 0;
-  for (uint32_t i = 0; i < count; i++) {
-    if (columns[i] >= table->column_count || !cells_are_numbers(table->columns[columns[i]].description)) return 0;
-    const int code = tsx_column_visible(statement, 1 + (int)i, table->columns[columns[i]].name, error);
-    if (code <= 0) return code;
-  }
-  return 1;
-}
-
-/* Makes the range low..high, clamped to the dimension's datatype. Returns false if it is empty. */
-static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, cells_bounds *bounds,
-                        tsr_ranges *ranges) {
-  const unsigned bits = 8 * (unsigned)dimension->cell_size;
-  const bool is_signed = tsr_datatype_kind(dimension->datatype) == TSR_KIND_SIGNED;
-  const int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
-  const int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
-  bounds->ends[0] = low > least ? low : least;
-  bounds->ends[1] = high < most ? high : most;
-  bounds->range = (tsr_range){.low = &bounds->ends[0], .high = &bounds->ends[1]};
-  *ranges = (tsr_ranges){.ranges = &bounds->range, .count = 1};
-  return bounds->ends[0] <= bounds->ends[1];
-}
-
-static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]);
-
-/* Narrows the dimensions that ON binds. Returns 1; 0 if no cell can match. */
-static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table, tsr_ranges **ranges,
-                            tsr_error *error) {
-  const tsx_join_on *on = &query->select.joins[j].on;
-  const uint32_t count = table->schema->dimension_count;
-  cells_bounds *bounds = tsx_arena_take(&query->select.arena, count * sizeof *bounds);
-  *ranges = tsx_arena_take(&query->select.arena, count * sizeof **ranges);
-  if (!bounds || !*ranges) return tsx_out_of_memory(error);
-  for (uint32_t d = 0; d < count; d++) (*ranges)[d] = (tsr_ranges){.all = true};
-  for (uint32_t b = 0; b < on->binding_count; b++) {
-    const tsx_column *column = &table->columns[on->bindings[b].column];
-    int64_t ends[2];
-    if (!joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
-      continue;
-    if (!cells_limit(column->description, ends[0], ends[1], &bounds[column->field], &(*ranges)[column->field]))
-      return 0;
-  }
-  return 1;
-}
-
-static tsr_value cells_value(const tsr_query_column *column, uint64_t r) {
-  tsr_value value = {.type = column->nulls && column->nulls[r] ? TSR_VALUE_NULL : column->type};
-  if (column->type == TSR_VALUE_REAL) value.as.real = column->as.reals[r];
-  else value.as.integer = column->as.integers[r];
-  return value;
-}
-
-static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error);
-
-static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t count, tsr_error *error) {
-  tsr_value *values = tsx_arena_take(&query->select.arena, count * sizeof *values);
-  tsr_query_block block;
-  int code;
-  if (!values) return tsx_out_of_memory(error);
-  while ((code = tsr_query_next(run, &block, error)) > 0)
-    for (uint64_t r = 0; r < block.count; r++) {
-      for (uint32_t i = 0; i < count; i++) values[i] = cells_value(&block.columns[i], r);
-      if ((code = joined_take(query, j, values, error)) < 0) return code;
-    }
-  return code;
-}
-
-static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_query *request, tsr_error *error) {
-  tsx_snapshot *snapshot = NULL;
-  tsr_query_run *run = NULL;
-  TSX_TRY(tsx_array_permitted(query->connection, table->array, error));
-  TSX_TRY(tsx_table_snapshot(table, &snapshot, error));
-  int code = tsr_query_start(snapshot->core, request, &run, error);
-  if (code >= 0) code = cells_take(query, j, run, request->column_count, error);
-  tsr_query_close(run);
-  tsx_snapshot_release(snapshot);
-  return code;
-}
-
-/* Reads these columns of a joined array as blocks, and adds each cell as a row (joined_take). `statement` would read
- * the same as rows; preparing it has consulted the authorizer. Returns 1; 0 if the array must be read as rows. */
-static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
-                        tsr_error *error) {
-  const tsx_join *join = &query->select.joins[j];
-  tsx_table *table =
-      join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
-  tsr_ranges *ranges;
-  if (!table) return 0;
-  TSX_TRY(tsx_table_ready(table, error));
-  const int suit = cells_suit(join, table, statement, columns, count, error);
-  if (suit <= 0) return suit;
-  tsr_node *nodes = tsx_arena_take(&query->select.arena, count * sizeof *nodes);
-  tsr_expression *expressions = tsx_arena_take(&query->select.arena, count * sizeof *expressions);
-  if (!nodes || !expressions) return tsx_out_of_memory(error);
-  for (uint32_t i = 0; i < count; i++) {
-    nodes[i] = (tsr_node){.operation = TSR_OP_FIELD, .field = table->columns[columns[i]].field};
-    expressions[i] = (tsr_expression){.nodes = &nodes[i], .count = 1};
-  }
-  const int any = cells_dimensions(query, j, table, &ranges, error);
-  if (any <= 0) return any < 0 ? any : 1;
-  const tsr_query request = {.dimensions = ranges,
-                             .fill_unwritten = table->options.shows.fill_unwritten,
-                             .columns = expressions,
-                             .column_count = count,
-                             .memory_bytes =
-                                 query->memory_bytes ? query->memory_bytes : table->options.limits.memory_bytes,
-                             .threads = query->threads ? query->threads : table->options.limits.threads};
-  TSX_TRY(cells_read(query, j, table, &request, error));
-  return 1;
-}
+/* ---- What has been read of a joined table ------------------------------------------------------------------------ */
 
 #define JOINED_NO_PLACE UINT32_MAX
 #define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are exact as doubles */
@@ -420,7 +293,7 @@ tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t j, uint32_t b, int 
   return &v->rows;
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+/* ---- Adding rows ------------------------------------------------------------------------------------------------- */
 
 /* The address of the query seeds the hash. */
 static uint32_t value_hash(const tsx_query *query, const tsr_value *value) {
@@ -610,6 +483,134 @@ static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, ts
   joined->row_count++;
   return TSR_OK;
 }
+
+/* ---- Blocks of a joined array ------------------------------------------------------------------------------------ */
+
+/* The engine reads a joined array much faster as blocks than SQLite does row by row. Only numbers that SQL shows
+ * unchanged are read in this way. Texts, datetimes, labels, and joins with times or filters are read as rows. */
+
+typedef struct cells_bounds { /* the ends of a dimension's range, in its datatype */
+  int64_t ends[2];
+  tsr_range range;
+} cells_bounds;
+
+static bool cells_are_numbers(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (field->values_per_cell != 1 || field->enumeration || field->datatype == TSR_UINT64) return false;
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_FLOAT;
+}
+
+/* Returns 1 if the engine gives the same values as the statement, else 0. */
+static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt *statement, const uint32_t *columns,
+                      uint32_t count, tsr_error *error) {
+  if (join->on.filter_count > 0 || join->source.times_begin) return 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (columns[i] >= table->column_count || !cells_are_numbers(table->columns[columns[i]].description)) return 0;
+    const int code = tsx_column_visible(statement, 1 + (int)i, table->columns[columns[i]].name, error);
+    if (code <= 0) return code;
+  }
+  return 1;
+}
+
+/* Makes the range low..high, clamped to the dimension's datatype. Returns false if it is empty. */
+static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, cells_bounds *bounds,
+                        tsr_ranges *ranges) {
+  const unsigned bits = 8 * (unsigned)dimension->cell_size;
+  const bool is_signed = tsr_datatype_kind(dimension->datatype) == TSR_KIND_SIGNED;
+  const int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
+  const int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
+  bounds->ends[0] = low > least ? low : least;
+  bounds->ends[1] = high < most ? high : most;
+  bounds->range = (tsr_range){.low = &bounds->ends[0], .high = &bounds->ends[1]};
+  *ranges = (tsr_ranges){.ranges = &bounds->range, .count = 1};
+  return bounds->ends[0] <= bounds->ends[1];
+}
+
+/* Narrows the dimensions that ON binds. Returns 1; 0 if no cell can match. */
+static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table, tsr_ranges **ranges,
+                            tsr_error *error) {
+  const tsx_join_on *on = &query->select.joins[j].on;
+  const uint32_t count = table->schema->dimension_count;
+  cells_bounds *bounds = tsx_arena_take(&query->select.arena, count * sizeof *bounds);
+  *ranges = tsx_arena_take(&query->select.arena, count * sizeof **ranges);
+  if (!bounds || !*ranges) return tsx_out_of_memory(error);
+  for (uint32_t d = 0; d < count; d++) (*ranges)[d] = (tsr_ranges){.all = true};
+  for (uint32_t b = 0; b < on->binding_count; b++) {
+    const tsx_column *column = &table->columns[on->bindings[b].column];
+    int64_t ends[2];
+    if (!joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
+      continue;
+    if (!cells_limit(column->description, ends[0], ends[1], &bounds[column->field], &(*ranges)[column->field]))
+      return 0;
+  }
+  return 1;
+}
+
+static tsr_value cells_value(const tsr_query_column *column, uint64_t r) {
+  tsr_value value = {.type = column->nulls && column->nulls[r] ? TSR_VALUE_NULL : column->type};
+  if (column->type == TSR_VALUE_REAL) value.as.real = column->as.reals[r];
+  else value.as.integer = column->as.integers[r];
+  return value;
+}
+
+static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t count, tsr_error *error) {
+  tsr_value *values = tsx_arena_take(&query->select.arena, count * sizeof *values);
+  tsr_query_block block;
+  int code;
+  if (!values) return tsx_out_of_memory(error);
+  while ((code = tsr_query_next(run, &block, error)) > 0)
+    for (uint64_t r = 0; r < block.count; r++) {
+      for (uint32_t i = 0; i < count; i++) values[i] = cells_value(&block.columns[i], r);
+      if ((code = joined_take(query, j, values, error)) < 0) return code;
+    }
+  return code;
+}
+
+static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_query *request, tsr_error *error) {
+  tsx_snapshot *snapshot = NULL;
+  tsr_query_run *run = NULL;
+  TSX_TRY(tsx_array_permitted(query->connection, table->array, error));
+  TSX_TRY(tsx_table_snapshot(table, &snapshot, error));
+  int code = tsr_query_start(snapshot->core, request, &run, error);
+  if (code >= 0) code = cells_take(query, j, run, request->column_count, error);
+  tsr_query_close(run);
+  tsx_snapshot_release(snapshot);
+  return code;
+}
+
+/* Reads these columns of a joined array as blocks, and adds each cell as a row (joined_take). `statement` would read
+ * the same as rows; preparing it has consulted the authorizer. Returns 1; 0 if the array must be read as rows. */
+static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
+                        tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_table *table =
+      join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
+  tsr_ranges *ranges;
+  if (!table) return 0;
+  TSX_TRY(tsx_table_ready(table, error));
+  const int suit = cells_suit(join, table, statement, columns, count, error);
+  if (suit <= 0) return suit;
+  tsr_node *nodes = tsx_arena_take(&query->select.arena, count * sizeof *nodes);
+  tsr_expression *expressions = tsx_arena_take(&query->select.arena, count * sizeof *expressions);
+  if (!nodes || !expressions) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < count; i++) {
+    nodes[i] = (tsr_node){.operation = TSR_OP_FIELD, .field = table->columns[columns[i]].field};
+    expressions[i] = (tsr_expression){.nodes = &nodes[i], .count = 1};
+  }
+  const int any = cells_dimensions(query, j, table, &ranges, error);
+  if (any <= 0) return any < 0 ? any : 1;
+  const tsr_query request = {.dimensions = ranges,
+                             .fill_unwritten = table->options.shows.fill_unwritten,
+                             .columns = expressions,
+                             .column_count = count,
+                             .memory_bytes =
+                                 query->memory_bytes ? query->memory_bytes : table->options.limits.memory_bytes,
+                             .threads = query->threads ? query->threads : table->options.limits.threads};
+  TSX_TRY(cells_read(query, j, table, &request, error));
+  return 1;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Lists the columns of a joined table to read: the bound columns, then those that the query uses. Returns their number.
  * `columns` has room for binding_count + column_count. */

@@ -578,7 +578,7 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 
 /* Finds the columns of a joined table, in the database join->source.schema. join->is_array, is_view and is_query say
  * what it is. */
-int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
+int tsx_join_describe(tsx_query *query, tsx_join *join, tsr_error *error);
 
 /* Joins with bindings: the rows of the joined table are read once, into lists.
  *
