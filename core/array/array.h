@@ -495,7 +495,7 @@ static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->refere
  * fragment in the listing, whose sources may be gone, is not in the future. */
 uint64_t tsr__array_present(const tsr_array *array);
 
-/* ---- spanned.c: prepared commits whose time a merged fragment spans ----------------------------------------------- */
+/* ---- spanned.c: prepared commits whose time a merged fragment spans ---------------------------------------------- */
 
 /* Places the prepared fragments of a snapshot under construction: a merged fragment that spans the time of a prepared
  * one counts as newer in all its cells. */

@@ -17,8 +17,8 @@
  * Growing. A commit by which the listing has only become longer at its end makes no new snapshot necessary, only a
  * longer one: it shares the list of fragments with a kept snapshot, appends what is new (find_base, grow), and takes
  * over the rest. Whatever else may have changed what is in view makes a new one: a late commit, a vacuum file, a
- * delete, a prepared commit, a time that has come. So does a list without room for what is new: the new one has room for
- * a quarter more, so that all of this together stays in proportion to the number of commits.
+ * delete, a prepared commit, a time that has come. So does a list without room for what is new: the new one has room
+ * for a quarter more, so that all of this together stays in proportion to the number of commits.
  *
  * Prepared commits that the host has committed are in view at their own time. A merge may have spanned that time:
  * spanned.c decides which cells are newer.

@@ -35,8 +35,8 @@
  *     .NAME.vac.new --- counts as NAME.vac as soon as NAME is committed -----------------> NAME.vac
  *     NAME.vac.ign  --- in arrays that allow duplicates: cancels NAME.con until then ----> NAME.vac and NAME.wrt
  *
- * Whoever finds a marker, a record or a staged vacuum file whose process has died settles it: finishes its step or undoes
- * it. Each step may be repeated, and a process that loses the race for a rename finds the work done.
+ * Whoever finds a marker, a record or a staged vacuum file whose process has died settles it: finishes its step or
+ * undoes it. Each step may be repeated, and a process that loses the race for a rename finds the work done.
  *
  * The sections below follow the source files:
  *   torn_read.c              reads files that another program may still be writing

@@ -352,7 +352,7 @@ void tsr__query_boxes_release(tsr_query_run *run);
 int tsr__query_pair(query_part *part, const query_rows *block,
                     int (*add)(query_part *part, const query_rows *rows, tsr_error *error), tsr_error *error);
 
-/* ---- windows.c: results of windows, unit by unit ------------------------------------------------------------------ */
+/* ---- windows.c: results of windows, unit by unit ----------------------------------------------------------------- */
 /* A unit is a box of cells that fits into memory. Before the query reads its cells, another query reads the arguments
  * of the windows in the unit and in what their frames reach around it, into dense arrays; passes.c makes the
  * results. */

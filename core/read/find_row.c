@@ -1,9 +1,9 @@
 /* find_row.c: finds a row by its rowid (tsr_reader_find), as UPDATE and DELETE request it.
  *
- * A rowid encodes where its cell is. Each committed fragment has a range of rowids, tile by tile. Cells of a dense array
- * that were never written come after them, by row-major ordinal. Negative rowids number a transaction's own cells, and
- * its uncommitted fragments know the position of each number. So there is nothing to search and nothing to plan, and one
- * tile of each requested field is decoded.
+ * A rowid encodes where its cell is. Each committed fragment has a range of rowids, tile by tile. Cells of a dense
+ * array that were never written come after them, by row-major ordinal. Negative rowids number a transaction's own
+ * cells, and its uncommitted fragments know the position of each number. So there is nothing to search and nothing to
+ * plan, and one tile of each requested field is decoded.
  */
 #include "read/reader.h"
 

@@ -15,8 +15,8 @@
  * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (seen.c). The plan
  * then leaves out the tiles that can have none (read/dropped.c).
  *
- * Sections: what to load of a tile; cells within the request; deleted cells; cells that deletes have dropped; cells that
- * satisfy the predicates; windows; the iterator.
+ * Sections: what to load of a tile; cells within the request; deleted cells; cells that deletes have dropped; cells
+ * that satisfy the predicates; windows; the iterator.
  */
 #include "read/reader.h"
 

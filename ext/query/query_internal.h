@@ -635,7 +635,7 @@ void tsx_boxes_release(tsx_query *query);
 /* Sets dimensions[dimension_count] to the ranges of what the query gives, where windows see more. */
 int tsx_axes_ranges_after(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 
-/* ---- window.c: window functions over dimensions ------------------------------------------------------------------- */
+/* ---- window.c: window functions over dimensions ------------------------------------------------------------------ */
 
 /* Returns the condition that decides what windows see, or the whole WHERE of a query without windows; or NULL. */
 static inline tsx_expr *tsx_where_before(const tsx_select *select) {
@@ -664,7 +664,7 @@ int tsx_windows_request(tsx_query *query, tsr_query_windows **windows, tsr_error
 struct tsx_lowered;
 const struct tsx_lowered *tsx_windows_expression(const tsx_query *query, const tsr_node *nodes);
 
-/* ---- neighbours.c: joins of an array with itself by offsets ------------------------------------------------------- */
+/* ---- neighbours.c: joins of an array with itself by offsets ------------------------------------------------------ */
 
 /* A neighbourhood is a join of an array with itself by offsets, GROUP BY all dimensions of one of the two: it has a
  * group for each cell, over the cells around it. tsx_around_take turns its text into a query of cells, with a window in

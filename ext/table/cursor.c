@@ -92,7 +92,7 @@ typedef struct tsx_cursor {
   cursor_request request; /* last member: most of it is not initialized when the cursor is made */
 } array_cursor;
 
-/* ---- Opening and closing ------------------------------------------------------------------------------------------ */
+/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
 
 static int cursor_fail(array_cursor *c, const tsr_error *error) { return tsx_vtab_error(c->base.pVtab, error); }
 

@@ -28,7 +28,8 @@ static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op =
 /* ---- Ranges of integers ------------------------------------------------------------------------------------------ */
 
 /* Appends the range low..high, inclusive, of values of `size` bytes, 4 or 8. NULL is an open end. Copies the values
- * into *ranges. If both ends are the same pointer, those of the range are, too, so that readers need not compare them. */
+ * into *ranges. If both ends are the same pointer, those of the range are, too, so that readers need not compare
+ * them. */
 static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   const int i = ranges->count++;
   const void *ends[2] = {low, high == low ? NULL : high};

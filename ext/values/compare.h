@@ -1,7 +1,8 @@
 /* compare.h: comparisons in SQL as ranges of the column's values, which the core can read.
  *
  * xBestIndex asks whether ranges can express a comparison, and whether exactly; xFilter makes the ranges. Sections:
- * comparisons with any column and with datetimes (compare.c), comparisons with values of enumerations (enumerations.c). */
+ * comparisons with any column and with datetimes (compare.c), comparisons with enumerated attributes
+ * (enumerations.c). */
 #ifndef TSX_VALUES_COMPARE_H
 #define TSX_VALUES_COMPARE_H
 
