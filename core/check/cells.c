@@ -160,10 +160,10 @@ static int load_tile(void *argument, uint64_t index, tsr_error *error) {
 
 /* Reports a tile that could not be decoded. */
 static int report_job(tsr_fragment_check *f, const cells_job *j) {
-  tsr_check_label label, what;
+  tsr_check_words words, what;
   tsr_check_path path;
   TSR_TRY(tsr__check_part_path(f, j->source->slot, j->failed, &path));
-  snprintf(what.text, sizeof what.text, "%s, tile %llu", tsr__check_field(f, j->source->slot, &label),
+  snprintf(what.text, sizeof what.text, "%s, tile %llu", tsr__check_field(f, j->source->slot, &words),
            (unsigned long long)j->number);
   return tsr__check_fault(f->c, path.text, &j->fault, what.text);
 }
@@ -439,7 +439,7 @@ static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d,
   const tsr_check_bound *stored = &f->boxes[at];
   tsr_check_bound *kept = &f->cell_boxes[at];
   for (unsigned end = 0; end < 2; end++) {
-    tsr_check_label x, y;
+    tsr_check_words x, y;
     if (text && end == 1 && !layout_has_string_high_ends(f->metadata.version) && should[0].key == 0)
       continue; /* these versions lose such a high end */
     if (tsr__check_compare_bounds(text, &stored[end], &should[end]) == 0) continue;
@@ -468,12 +468,12 @@ static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d, b
   *within = outside == 0;
   if (*within) return TSR_OK;
   tsr_check_path path;
-  tsr_check_label label;
+  tsr_check_words words;
   TSR_TRY(tsr__check_part_path(k->f, k->slots[k->together ? 0 : d].slot, TSR_PART_FIXED, &path));
   return tsr__check_say(k->f->c, TSR_SEVERITY_ERROR, path.text,
                         "field '%s', tile %llu: cell %llu is %s, outside of the domain (%llu such cells)", field->name,
                         (unsigned long long)b->number, (unsigned long long)first,
-                        tsr__check_show_value(field->datatype, fixed_value(k, b, d, first), &label),
+                        tsr__check_show_value(field->datatype, fixed_value(k, b, d, first), &words),
                         (unsigned long long)outside);
 }
 
@@ -567,7 +567,7 @@ static int copy_last(coordinates_check *k, const cell_block *b, tsr_error *fault
 
 /* Reports that something about a tile's coordinates was not checked. */
 static int report_unchecked(coordinates_check *k, const cell_block *b, const char *part, const tsr_error *fault) {
-  tsr_check_label what;
+  tsr_check_words what;
   snprintf(what.text, sizeof what.text, "%s of tile %llu", part, (unsigned long long)b->number);
   return tsr__check_fault(k->f->c, k->f->directory.text, fault, what.text);
 }
@@ -784,14 +784,14 @@ static int make_mask(dense_box *box, uint64_t number, const uint8_t **mask, tsr_
 
 static int check_validity(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile) {
   tsr_check_path path;
-  tsr_check_label label;
+  tsr_check_words words;
   uint64_t odd = 0;
   for (uint64_t i = 0; tile->validity && i < tile->cells; i++) odd += tile->validity[i] > 1;
   if (odd == 0) return TSR_OK;
   TSR_TRY(tsr__check_part_path(f, slot, TSR_PART_VALIDITY, &path));
   return tsr__check_say(f->c, TSR_SEVERITY_WARNING, path.text,
                         "%s, tile %llu: the validity of %llu cells is neither 0 nor 1",
-                        tsr__check_field(f, slot, &label), (unsigned long long)number, (unsigned long long)odd);
+                        tsr__check_field(f, slot, &words), (unsigned long long)number, (unsigned long long)odd);
 }
 
 /* Checks the tile `index` of a window of one slot. If memory is short, it drops the tiles that follow. */

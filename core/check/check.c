@@ -1,7 +1,7 @@
 /* check.c: tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
  *
- * This file reports findings, and checks the array's directory, its schemas, enumerations, dimension labels and
- * metadata. The other files of the folder check the rest (check.h).
+ * This file reports findings, and checks the array's directory, its schemas, enumerations and metadata. The other files
+ * of the folder check the rest (check.h).
  *
  *   error     data is lost, cannot be read, or would be read wrongly
  *   warning   an object does not belong here or is not as it should be, but every read gives the right cells
@@ -10,9 +10,8 @@
  * One fault should give one finding. Faults that only follow from another fault (a field of a missing file, a fragment
  * of a damaged schema) are not reported, or only as a note.
  *
- * The sections: labels; findings; reading; schemas; enumerations; metadata; the array. Labels come first: their arrays,
- * which are inside the labelled array, are checked like any array, and then the order of their values. A label whose
- * array is missing is reported with the schemas. */
+ * The sections: findings; reading; schemas; enumerations; metadata; the array. A dimension label whose array is missing
+ * is reported with the schemas; opened.c checks the others. */
 #include "check/check.h"
 
 #include <string.h>
@@ -34,83 +33,6 @@
 #include "format/layout.h"
 #include "log/log.h"
 #include "maintain/maintain.h"
-
-typedef struct check_label_call { /* the check of one label's array */
-  const char *uri; /* of the label's array */
-  tsr_check_report report;
-  void *argument;
-  uint64_t errors; /* findings that are errors */
-} check_label_call;
-
-/* Passes a finding on, with its path relative to the labelled array. */
-static int report_in_label(void *argument, const tsr_finding *finding) {
-  check_label_call *call = argument;
-  tsr_check_path path;
-  tsr_finding outer = *finding;
-  outer.file = tsr__check_join(&path, call->uri, finding->file, "");
-  call->errors += finding->severity == TSR_SEVERITY_ERROR;
-  return call->report(call->argument, &outer);
-}
-
-/* Reports a fault of a label's values as a whole. */
-static int check_labels_report(const check_label_call *call, const tsr_error *fault, tsr_error *error) {
-  const bool unable = tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG;
-  TSR_TRY(tsr__only_cancelled(fault->code, fault, error));
-  const tsr_finding finding = {
-      .severity = unable ? TSR_SEVERITY_WARNING : TSR_SEVERITY_ERROR, .file = call->uri, .message = fault->message};
-  const int rc = call->report(call->argument, &finding);
-  return rc < 0 ? tsr__fail(error, rc, "the check was stopped") : TSR_OK;
-}
-
-static int check_labels_array(const tsr_array *array, const char *uri, const tsr_check_options *options,
-                              check_label_call *call, tsr_error *error) {
-  tsr_environment *environment = array->environment;
-  tsr_buffer path = {.memory = &environment->memory};
-  tsr_store *store;
-  int rc = tsr__store_open_below(environment, array->path, uri, &path, &store, error);
-  if (rc >= 0) rc = tsr__check_store(environment, store, options, report_in_label, call, error);
-  tsr__buffer_release(&path);
-  return rc;
-}
-
-static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t number,
-                           const tsr_check_options *options, check_label_call *call, tsr_error *error) {
-  tsr_error fault = {0};
-  tsr_label_index *index = NULL;
-  int rc = tsr_label_open(array, schema, number, options->memory_bytes, &index, &fault);
-  if (rc == TSR_NOT_FOUND) return TSR_OK; /* check.c has reported it */
-  if (rc >= 0) {
-    TSR_TRY(check_labels_array(array, schema->labels[number].uri, options, call, error));
-    if (call->errors == 0 && !options->quick) rc = tsr_label_read(index, 0, TSR_TIME_NOW, &fault);
-    tsr_label_close(index);
-  }
-  return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
-}
-
-/* Checks what needs the array at `path` open: the arrays of all labels, the order of their values, and CHECK
- * constraints. Arguments and errors as for tsr_array_check; the files of findings are relative to the labelled array.
- * Does nothing if the array cannot be opened.
- */
-static int check_opened(tsr_environment *environment, const char *path, const tsr_check_options *options,
-                        tsr_check_report report, void *argument, tsr_error *error) {
-  const tsr_array_options opening = {.key = options->key, .threads = options->threads};
-  const tsr_schema *schema = NULL;
-  tsr_array *array;
-  tsr_error fault = {0};
-  int rc = tsr_array_open(environment, path, &opening, &array, &fault);
-  if (rc < 0) return tsr__only_cancelled(rc, &fault, error); /* the check has reported why */
-  rc = tsr_array_schema(array, TSR_TIME_NOW, &schema, &fault);
-  if (rc < 0) rc = tsr__only_cancelled(rc, &fault, error);
-  else
-    for (uint32_t i = 0; rc >= 0 && i < schema->label_count; i++) {
-      check_label_call call = {.uri = schema->labels[i].uri, .report = report, .argument = argument};
-      if (schema->labels[i].relative) rc = check_one_label(array, schema, i, options, &call, error);
-    }
-  if (rc >= 0 && schema) rc = tsr__check_constraints(array, schema, options, report, argument, error);
-  if (rc >= 0 && schema) rc = tsr__check_durations(array, schema, options, report, argument, error);
-  tsr_array_close(array);
-  return rc;
-}
 
 #define HINT_TAIL         65536 /* bytes at the end of a file that a store may prefetch */
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
@@ -200,14 +122,14 @@ int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, cons
                         kind == TSR_ENTRY_DIRECTORY ? "directory" : "file", where);
 }
 
-const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_label *label) {
+const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_words *words) {
   switch (tsr__datatype_physical(datatype)) {
 #define SHOW(name, type, format, as)                                                                                   \
   case TSR_PHYSICAL_##name: {                                                                                          \
     type v;                                                                                                            \
     memcpy(&v, value, sizeof v);                                                                                       \
-    snprintf(label->text, sizeof label->text, "%" format, (as)v);                                                      \
-    return label->text;                                                                                                \
+    snprintf(words->text, sizeof words->text, "%" format, (as)v);                                                      \
+    return words->text;                                                                                                \
   }
     SHOW(I8, int8_t, PRId64, int64_t)
     SHOW(I16, int16_t, PRId64, int64_t)
@@ -807,7 +729,7 @@ int tsr_array_check(tsr_environment *environment, const char *path, const tsr_ch
   TSR_TRY(TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error));
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
   int rc = tsr__check_store(environment, store, &own, report, argument, error);
-  if (rc >= 0) rc = check_opened(environment, directory, &own, report, argument, error);
+  if (rc >= 0) rc = tsr__check_opened(environment, directory, &own, report, argument, error);
   tsr__free(directory);
   return rc;
 }

@@ -1,6 +1,7 @@
 /* check.h: what the files of tsr_array_check share. check.c checks the array's directory, schemas and metadata;
  * commits.c commits; fragment.c the files and metadata of a fragment; cells.c its tiles and cells;
- * statistics.c the statistics of tiles and fragments.
+ * statistics.c the statistics of tiles and fragments. opened.c then checks what needs the array open: the arrays of
+ * its labels, and with constraints.c and durations.c its CHECK constraints and durations.
  *
  * The check does not rely on the validation of readers. It decodes each object by itself, reports each fault as a
  * finding, and goes on with the next object. So unless a comment says otherwise, a function here returns an error only
@@ -101,12 +102,12 @@ int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, cons
 /* Returns true if the array's directory has an entry of this name and kind. */
 bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind kind);
 
-typedef struct tsr_check_label { /* a few words of a message */
+typedef struct tsr_check_words { /* a few words of a message */
   char text[320];
-} tsr_check_label;
+} tsr_check_words;
 
-/* Writes a number as text. Returns label->text. */
-const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_label *label);
+/* Writes a number as text. Returns words->text. */
+const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_words *words);
 
 /* Checks the array in a store without its labels, and closes the store. Arguments and errors as for tsr_array_check. */
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
@@ -129,6 +130,14 @@ int tsr__check_commits(tsr_checker *c);
 
 /* Compares two fragments by start time and name. For qsort: the arguments point to tsr_checked_fragment *. */
 int tsr__check_compare_fragments(const void *a, const void *b);
+
+/* ---- opened.c: checks what needs the open array: labels, constraints, durations ---------------------------------- */
+
+/* Checks what needs the array at `path` open: the arrays of all labels, the order of their values, CHECK constraints
+ * and durations. Arguments and errors as for tsr_array_check; the files of findings are relative to the labelled array.
+ * Does nothing if the array cannot be opened. */
+int tsr__check_opened(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                      tsr_check_report report, void *argument, tsr_error *error);
 
 /* ---- constraints.c: warns of CHECK constraints that committed cells break ---------------------------------------- */
 
@@ -186,8 +195,8 @@ static inline bool tsr__check_is_text(const tsr_fragment_check *f, uint32_t dime
 }
 
 /* Writes the name of a slot for a message: "field 'a'", or a system column as "__coords" or "t". Returns
- * label->text. */
-const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label);
+ * words->text. */
+const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_words *words);
 
 /* Makes the path of the file with one part (offsets or values, variable values, validity) of a slot. */
 int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind part, tsr_check_path *path);
@@ -195,9 +204,9 @@ int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind par
 /* Compares two ends; `text`: of a string dimension. Returns < 0, 0, > 0. */
 int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_check_bound *b);
 
-/* Writes an end as text for a message. Returns label->text. */
+/* Writes an end as text for a message. Returns words->text. */
 const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimension, const tsr_check_bound *bound,
-                                  tsr_check_label *label);
+                                  tsr_check_words *words);
 
 /* ---- statistics.c: checks the statistics of tiles against their cells, and those of the fragment against its tiles */
 

@@ -24,12 +24,12 @@
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label) {
+const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_words *words) {
   tsr_system_column system_column;
   bool field = tsr__fragment_slot_field(&f->metadata, slot, &system_column) >= 0;
-  snprintf(label->text, sizeof label->text, "%s%s%s", field ? "field '" : "",
+  snprintf(words->text, sizeof words->text, "%s%s%s", field ? "field '" : "",
            tsr__fragment_slot_name(&f->metadata, slot), field ? "'" : "");
-  return label->text;
+  return words->text;
 }
 
 /* Returns the name of a part for a message. */
@@ -130,7 +130,7 @@ static int check_file(tsr_fragment_check *f, const tsr_listing *entries, uint32_
                       const char *name) {
   tsr_checker *c = f->c;
   tsr_check_path path;
-  tsr_check_label label;
+  tsr_check_words words;
   tsr_error fault = {0};
   uint64_t size;
   tsr__check_join(&path, f->directory.text, name, "");
@@ -138,7 +138,7 @@ static int check_file(tsr_fragment_check *f, const tsr_listing *entries, uint32_
   if (rc == TSR_NOT_FOUND) {
     if (!tsr__check_is_there(c, f->fragment->commit)) return TSR_OK;
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "missing: it holds the %s of %s", part_noun(f, slot, part),
-                          tsr__check_field(f, slot, &label));
+                          tsr__check_field(f, slot, &words));
   }
   if (rc < 0) return tsr__check_fault(c, path.text, &fault, NULL);
   const uint64_t claimed = f->metadata.slots[slot].file_size[part];
@@ -276,11 +276,11 @@ static bool sizes_agree(const metadata_tile *t, const tsr_buffer *content) {
 static int check_metadata_tile(tsr_fragment_check *f, metadata_tile *t) {
   tsr_checker *c = f->c;
   tsr_buffer content = {.memory = &c->memory};
-  tsr_check_label label, what;
+  tsr_check_words words, what;
   tsr_error fault = {0};
   bool own = t->slot != UINT32_MAX;
   int rc = tsr__generic_tile_read(f->file, t->at, c->key, TSR_CHECK_CONTENT_MAX, &content, &t->end, &fault);
-  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, t->slot, &label) : "", own ? ": " : "",
+  snprintf(what.text, sizeof what.text, "%.240s%s%s", own ? tsr__check_field(f, t->slot, &words) : "", own ? ": " : "",
            t->what);
   t->sound = rc >= 0 && sizes_agree(t, &content);
   if (rc < 0) rc = tsr__check_fault(c, f->metadata_path.text, &fault, what.text);
@@ -344,7 +344,7 @@ static int check_metadata_tiles(tsr_fragment_check *f) {
 static int check_tile_offsets(tsr_fragment_check *f, uint32_t slot) {
   tsr_checker *c = f->c;
   const tsr_slot *s = &f->metadata.slots[slot];
-  tsr_check_label label;
+  tsr_check_words words;
   tsr_error fault = {0};
   if (tsr__fragment_metadata_load_slot(&f->metadata, slot, f->file, c->key, &fault) < 0) {
     f->slot_sound[slot] = false;
@@ -354,7 +354,7 @@ static int check_tile_offsets(tsr_fragment_check *f, uint32_t slot) {
     if (s->offsets[part] && s->offsets[part][0] != 0)
       TSR_TRY(tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                              "%s: the %s of tile 0 begin at byte %llu of their file, not at 0",
-                             tsr__check_field(f, slot, &label), part_noun(f, slot, part),
+                             tsr__check_field(f, slot, &words), part_noun(f, slot, part),
                              (unsigned long long)s->offsets[part][0]));
   return TSR_OK;
 }
@@ -430,15 +430,15 @@ static bool is_top(const tsr_check_bound *bound) {
 }
 
 const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimension, const tsr_check_bound *bound,
-                                  tsr_check_label *label) {
+                                  tsr_check_words *words) {
   const tsr_field *field = &f->metadata.schema->fields[dimension];
   if (tsr__check_is_text(f, dimension)) {
-    snprintf(label->text, sizeof label->text, "'%.*s'", (int)TSR_MIN(bound->key, 60), (const char *)bound->text);
-    return label->text;
+    snprintf(words->text, sizeof words->text, "'%.*s'", (int)TSR_MIN(bound->key, 60), (const char *)bound->text);
+    return words->text;
   }
   uint8_t value[8];
   tsr__key_value(field->datatype, bound->key, value);
-  return tsr__check_show_value(field->datatype, value, label);
+  return tsr__check_show_value(field->datatype, value, words);
 }
 
 /* Replaces `below` boxes by the boxes around each `fanout` of them, in place. */
@@ -509,7 +509,7 @@ static int check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, boo
     for (uint32_t d = 0; d < dimensions; d++) {
       uint64_t at = (i * dimensions + d) * 2;
       tsr_check_bound stored[2];
-      tsr_check_label a, b;
+      tsr_check_words a, b;
       if (!read_box(in, f, d, stored)) return tree_has_changed(f);
       for (unsigned end = 0; compare && end < 2; end++)
         if (end_is_wrong(f, d, stored, at, end))
@@ -544,7 +544,7 @@ static int check_non_empty_domain(tsr_fragment_check *f) {
     const tsr_interval *box = &f->metadata.non_empty_domain[d];
     const tsr_field *field = &schema->fields[d];
     tsr_check_bound stored[2] = {{box->low_size, box->low_text}, {box->high_size, box->high_text}};
-    tsr_check_label a, b;
+    tsr_check_words a, b;
     if (!tsr__check_is_text(f, d)) {
       stored[0].key = tsr__key(field->datatype, box->low);
       stored[1].key = tsr__key(field->datatype, box->high);

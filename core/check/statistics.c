@@ -240,33 +240,33 @@ static verdict judge(const statistics_field *field, const stored *s, const tile_
 static bool all_right(verdict v) { return v.min && v.max && v.sum && v.nulls; }
 
 static const char *show_value(const statistics_field *field, const uint8_t *value, uint64_t size,
-                              tsr_check_label *label) {
-  if (field->kind == KIND_NUMBER) return tsr__check_show_value(field->datatype, value, label);
-  snprintf(label->text, sizeof label->text, "'%.*s'", (int)TSR_MIN(size, 60), (const char *)value);
-  return label->text;
+                              tsr_check_words *words) {
+  if (field->kind == KIND_NUMBER) return tsr__check_show_value(field->datatype, value, words);
+  snprintf(words->text, sizeof words->text, "'%.*s'", (int)TSR_MIN(size, 60), (const char *)value);
+  return words->text;
 }
 
 static int report_bound(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
                         const char *what, const uint8_t *claimed, uint64_t claimed_size, const uint8_t *actual,
                         uint64_t actual_size) {
-  tsr_check_label label, a, b;
+  tsr_check_words words, a, b;
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "statistics: %s, tile %llu: the %s is said to be %s, the cells have %s",
-                        tsr__check_field(f, slot, &label), (unsigned long long)number, what,
+                        tsr__check_field(f, slot, &words), (unsigned long long)number, what,
                         show_value(field, claimed, claimed_size, &a), show_value(field, actual, actual_size, &b));
 }
 
 static int report_sum(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
                       uint64_t claimed, const tile_measures *m) {
   tsr_kind kind = tsr_datatype_kind(field->datatype);
-  tsr_check_label label, a, b;
+  tsr_check_words words, a, b;
   int64_t sum = (int64_t)m->sum;
   tsr_datatype as = kind == TSR_KIND_FLOAT                                  ? TSR_FLOAT64
                     : kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_BOOLEAN ? TSR_UINT64
                                                                             : TSR_INT64;
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "statistics: %s, tile %llu: the sum is said to be %s, the cells have %s",
-                        tsr__check_field(f, slot, &label), (unsigned long long)number,
+                        tsr__check_field(f, slot, &words), (unsigned long long)number,
                         tsr__check_show_value(as, &claimed, &a),
                         tsr__check_show_value(as, as == TSR_FLOAT64 ? (const void *)&m->float_sum : &sum, &b));
 }
@@ -274,7 +274,7 @@ static int report_sum(tsr_fragment_check *f, uint32_t slot, uint64_t number, con
 /* Reports the statistics of a tile that are wrong. */
 static int report_tile(tsr_fragment_check *f, uint32_t slot, uint64_t number, const statistics_field *field,
                        const stored *s, const tile_measures *m, verdict v) {
-  tsr_check_label label;
+  tsr_check_words words;
   bool text = field->kind == KIND_TEXT;
   if (!v.min)
     TSR_TRY(report_bound(f, slot, number, field, "minimum", s->min, s->min_size, text ? m->min_text.text : m->min,
@@ -286,7 +286,7 @@ static int report_tile(tsr_fragment_check *f, uint32_t slot, uint64_t number, co
   if (v.nulls) return TSR_OK;
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "statistics: %s, tile %llu: the null count is said to be %llu, %llu cells are null",
-                        tsr__check_field(f, slot, &label), (unsigned long long)number,
+                        tsr__check_field(f, slot, &words), (unsigned long long)number,
                         (unsigned long long)*s->null_count, (unsigned long long)m->nulls);
 }
 
@@ -429,9 +429,9 @@ typedef struct fragment_totals { /* stored statistics of a slot of the whole fra
 } fragment_totals;
 
 static int report_fragment(tsr_fragment_check *f, uint32_t slot, const char *what) {
-  tsr_check_label label;
+  tsr_check_words words;
   return tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
-                        "fragment statistics: %s: the %s is not that of its tiles", tsr__check_field(f, slot, &label),
+                        "fragment statistics: %s: the %s is not that of its tiles", tsr__check_field(f, slot, &words),
                         what);
 }
 

@@ -5,7 +5,7 @@
  *  1. Decoded files: each .con, .ign, .vac and .meta file is read once and kept for as long as listings have it. A list
  *     that was read early may grow; tsr_commit_file in log.h says when lists are checked for that.
  *  2. Fragments that merged fragments replace: whose sources a vacuum is still removing.
- *  3. Cut .con files: whether anything is lost if one counts as not written yet.
+ *  3. Truncated .con files: whether anything is lost if one counts as not written yet.
  *  4. Published commits: whether any file shows that a prepared commit was published, before recovery touches it.
  *  5. Delete conditions: from a .del file, or from its copy in a .con.
  */
