@@ -158,27 +158,22 @@ static void run_row(const tsr_program *program, const tsr_call *call, const tsr_
   for (uint32_t i = 0; i < call->count; i++) call->reg->as.integers[i] = rows[i];
 }
 
-/* Gives the results of a window: those of the rows, which are at the places in `selection`, or consecutive ones. */
+/* Gives the results of a window: those of the rows' places, where one run of numbers stays. */
 static void run_window(const tsr_program *program, const tsr_call *call, const tsr_block_input *inputs) {
   const tsr_schema *schema = program->schema;
   const uint32_t number = call->step->source->window->number;
   const tsr_block_input *input = &inputs[schema->dimension_count + schema->attribute_count + UINT64_C(1) + number];
-  const uint8_t *valid = input->column.validity;
-  const uint32_t *places = input->selection;
-  if (call->step->form == TSR_VALUE_TEXT) {
-    const tsr_text_value *values = input->column.values;
-    tsr_text_value *out = call->reg->as.data;
-    for (uint32_t i = 0; i < call->count; i++) out[i] = values[places ? places[i] : input->first + i];
-  } else if (!places) {
-    call->out->as.data = (const uint64_t *)input->column.values + input->first;
-  } else {
-    const uint64_t *values = input->column.values;
-    uint64_t *out = call->reg->as.data;
-    for (uint32_t i = 0; i < call->count; i++) out[i] = values[places[i]];
+  const tsr_cell_runs *places = input->places;
+  const bool text = call->step->form == TSR_VALUE_TEXT;
+  const uint64_t size = text ? sizeof(tsr_text_value) : sizeof(uint64_t);
+  const uint8_t *values = input->column.values, *valid = input->column.validity;
+  uint8_t *nulls = valid ? tsr__step_nulls(call) : NULL;
+  if (places->count == 1) call->out->as.data = values + places->firsts[0] * size;
+  for (uint32_t i = 0, from = 0; i < places->count; from = places->ends[i++]) {
+    const uint64_t first = places->firsts[i], count = places->ends[i] - from;
+    if (places->count > 1) memcpy((uint8_t *)call->reg->as.data + from * size, values + first * size, count * size);
+    for (uint64_t k = 0; k < count && valid; k++) nulls[from + k] = !valid[first + k];
   }
-  if (!valid) return;
-  uint8_t *nulls = tsr__step_nulls(call);
-  for (uint32_t i = 0; i < call->count; i++) nulls[i] = !valid[places ? places[i] : input->first + i];
 }
 
 static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,

@@ -40,11 +40,18 @@ void tsr__vector_value(const tsr_vector *vector, uint32_t cell, tsr_value *value
 typedef struct tsr_program tsr_program;
 typedef struct tsr_block_scratch tsr_block_scratch;
 
+/* Where the cells of a block are in an array: runs of neighbours. */
+typedef struct tsr_cell_runs {
+  uint32_t count; /* of runs */
+  uint32_t firsts[TSR_BLOCK_CELLS], ends[TSR_BLOCK_CELLS]; /* of a run: index of its first cell; the cell behind it */
+} tsr_cell_runs;
+
 /* The cells of a field. Cell r of the block is at index selection ? selection[r] : first + r of the column; all cells
  * of a constant column are at index 0. */
 typedef struct tsr_block_input {
   tsr_column column;
   const uint32_t *selection;
+  const tsr_cell_runs *places; /* of a window's results, instead of the two others */
   uint64_t first;
   bool null; /* all cells are null, whatever the column says: unwritten cells without a visible fill value */
 } tsr_block_input;

@@ -385,12 +385,6 @@ typedef struct query_windows {
   bool started, ended;
 } query_windows;
 
-/* Where the rows of a block are in the arrays of a unit. */
-typedef struct query_places {
-  bool together; /* consecutive, from places[0] on */
-  uint32_t places[TSR_BLOCK_CELLS];
-} query_places;
-
 /* Checks the query's windows, and divides what it reads into units. */
 int tsr__query_windows_make(tsr_query_run *run, tsr_error *error);
 
@@ -486,7 +480,7 @@ struct query_part { /* a part of a batch; one thread works on it */
   tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
   tsr_block_input *inputs; /* by field, then TSR_OP_ROW, then by window: the current rows */
-  query_places *places; /* in a query with windows, and in that of their operands */
+  tsr_cell_runs *places; /* in a query with windows, and in that of their operands: of rows in a unit's arrays */
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
   uint32_t *collected_at; /* [grid_size]: of a small grid, a group's number in `collected` + 1, or 0; NULL: not used */

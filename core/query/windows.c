@@ -365,16 +365,27 @@ static uint64_t place_on(const query_unit_axis *axis, int64_t coordinate) {
   return ((uint64_t)coordinate - (uint64_t)axis->begin) * axis->stride;
 }
 
+/* Adds rows that follow those before, and whose cells are neighbours from `first` on. */
+static void add_run(tsr_cell_runs *places, uint64_t first, uint32_t count) {
+  const uint32_t n = places->count, from = n > 1 ? places->ends[n - 2] : 0, end = n > 0 ? places->ends[n - 1] : 0;
+  if (n > 0 && first == (uint64_t)places->firsts[n - 1] + (end - from)) {
+    places->ends[n - 1] += count;
+    return;
+  }
+  places->firsts[n] = (uint32_t)first;
+  places->ends[n] = end + count;
+  places->count++;
+}
+
 /* The places of rows of a tile: they run along its fastest axis. */
 static void places_of_subtile(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
-                              query_places *places) {
+                              tsr_cell_runs *places) {
   const tsr_subtile *subtile = run->input.subtile;
   const tsr_grid *grid = &run->snapshot->grid;
   const tsr_axis *fast = &subtile->axes[subtile->dimensions - 1];
   const uint64_t step = axes[fast->dimension].stride;
   uint64_t run_from = 0, run_end = 0, run_place = 0; /* cells of the tile in one run, and the place of the first */
-  places->together = step == 1 && rows->count > 0;
-  for (uint32_t r = 0; r < rows->count;) {
+  for (uint32_t r = 0, n = 1; r < rows->count; r += n) {
     const uint64_t cell = subtile->origin + (rows->cells ? rows->cells[r] : rows->first + r);
     if (cell < run_from || cell >= run_end) {
       run_place = 0;
@@ -388,17 +399,8 @@ static void places_of_subtile(const tsr_query_run *run, const query_unit_axis *a
       run_from = cell / fast->extent * fast->extent;
       run_end = run_from + fast->extent;
     }
-    if (rows->cells) {
-      places->places[r] = (uint32_t)(run_place + (cell - run_from) * step);
-      places->together &= places->places[r] == places->places[0] + r;
-      r++;
-      continue;
-    }
-    const uint32_t n = (uint32_t)TSR_MIN(run_end - cell, rows->count - r);
-    const uint64_t first = run_place + (cell - run_from) * step;
-    for (uint32_t i = 0; i < n; i++) places->places[r + i] = (uint32_t)(first + i * step);
-    places->together &= places->places[r] == places->places[0] + r;
-    r += n;
+    if (!rows->cells && step == 1) n = (uint32_t)TSR_MIN(run_end - cell, rows->count - r);
+    add_run(places, run_place + (cell - run_from) * step, n);
   }
 }
 
@@ -414,19 +416,20 @@ static int64_t load_coordinate(const tsr_column *column, uint64_t i, bool is_sig
 
 /* Finds where rows of the current batch of `run` are in a unit's arrays. */
 static void find_places(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
-                        query_places *places) {
+                        tsr_cell_runs *places) {
+  places->count = 0;
   if (run->input.subtile) {
     places_of_subtile(run, axes, rows, places);
     return;
   }
-  places->together = false;
-  memset(places->places, 0, rows->count * sizeof *places->places);
-  for (uint32_t d = 0; d < run->snapshot->schema->dimension_count; d++) {
-    const tsr_column *column = &run->input.columns[d].column;
-    const bool is_signed = tsr_datatype_kind(run->snapshot->schema->fields[d].datatype) != TSR_KIND_UNSIGNED;
-    for (uint32_t r = 0; r < rows->count; r++)
-      places->places[r] += (uint32_t)place_on(
-          &axes[d], load_coordinate(column, rows->cells ? rows->cells[r] : rows->first + r, is_signed));
+  for (uint32_t r = 0; r < rows->count; r++) {
+    uint64_t place = 0;
+    for (uint32_t d = 0; d < run->snapshot->schema->dimension_count; d++) {
+      const bool is_signed = tsr_datatype_kind(run->snapshot->schema->fields[d].datatype) != TSR_KIND_UNSIGNED;
+      const uint64_t cell = rows->cells ? rows->cells[r] : rows->first + r;
+      place += place_on(&axes[d], load_coordinate(&run->input.columns[d].column, cell, is_signed));
+    }
+    add_run(places, place, 1);
   }
 }
 
@@ -437,8 +440,7 @@ void tsr__query_windows_point(query_part *part, const query_rows *rows) {
   for (uint32_t i = 0; i < w->given->count; i++) {
     tsr_block_input *input = &part->inputs[run->input.field_count + 1 + i];
     input->column = (tsr_column){.values = w->results[i].values, .validity = w->results[i].valid};
-    input->selection = part->places->together ? NULL : part->places->places;
-    input->first = part->places->places[0];
+    input->places = part->places;
   }
 }
 
@@ -457,60 +459,58 @@ static bool is_true(const tsr_vector *v, uint32_t r) {
   return v->as.integers[i] != 0;
 }
 
-static int put_texts(query_windows *w, const query_operand *o, const tsr_vector *v, uint32_t count,
-                     const query_places *places, tsr_error *error) {
-  tsr_text_value *values = o->values;
+static int put_texts(query_windows *w, const query_operand *o, const tsr_vector *v, uint32_t from, uint64_t first,
+                     uint32_t count, tsr_error *error) {
+  tsr_text_value *values = (tsr_text_value *)o->values + first;
   for (uint32_t r = 0; r < count; r++) {
-    const uint32_t i = v->constant ? 0 : r;
+    const uint32_t i = v->constant ? 0 : from + r;
     char *copy;
     if (v->nulls && v->nulls[i]) continue;
     TSR_TRY(TSR_ARENA_COPY(&w->texts, v->as.texts[i].bytes, v->as.texts[i].size, &copy, error));
-    values[places->places[r]] = (tsr_text_value){copy, v->as.texts[i].size};
+    values[r] = (tsr_text_value){copy, v->as.texts[i].size};
   }
   return TSR_OK;
 }
 
-/* Writes the values of a block to their places. */
-static int put_operand(query_windows *w, const query_operand *o, const tsr_vector *vectors, uint32_t count,
-                       const query_places *places, tsr_error *error) {
+/* Writes the values of the rows from..from+count-1 of a block to places from `first` on. */
+static int put_operand(query_windows *w, const query_operand *o, const tsr_vector *vectors, uint32_t from,
+                       uint64_t first, uint32_t count, tsr_error *error) {
   const tsr_vector *v = o->argument ? &vectors[o->argument_at] : NULL,
                    *filter = o->filter ? &vectors[o->filter_at] : NULL;
   const bool real = v && (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER);
-  const uint32_t *at = places->places;
+  uint8_t *known = o->known ? o->known + first : NULL;
   if (v && v->type == TSR_VALUE_TEXT) {
-    TSR_TRY(put_texts(w, o, v, count, places, error));
+    TSR_TRY(put_texts(w, o, v, from, first, count, error));
   } else if (v && v->type != TSR_VALUE_NULL) {
-    uint64_t *values = o->values;
-    if (v->constant)
-      for (uint32_t r = 0; r < count; r++) values[at[r]] = v->as.unsigned_integers[0];
-    else if (places->together) memcpy(values + at[0], v->as.unsigned_integers, count * sizeof *values);
-    else
-      for (uint32_t r = 0; r < count; r++) values[at[r]] = v->as.unsigned_integers[r];
+    uint64_t *values = (uint64_t *)o->values + first;
+    if (!v->constant) memcpy(values, v->as.unsigned_integers + from, count * sizeof *values);
+    for (uint32_t r = 0; r < count && v->constant; r++) values[r] = v->as.unsigned_integers[0];
   }
-  for (uint32_t r = 0; r < count && o->known; r++) {
-    const uint32_t i = v && v->constant ? 0 : r;
+  for (uint32_t r = 0; r < count && known; r++) {
+    const uint32_t i = v && v->constant ? 0 : from + r;
     const bool null =
         v && (v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (real && v->as.reals[i] != v->as.reals[i]));
-    o->known[at[r]] = null ? TSR_KNOWN_NULL : TSR_KNOWN_VALUE;
+    known[r] = null ? TSR_KNOWN_NULL : TSR_KNOWN_VALUE;
   }
   for (uint32_t r = 0; r < count && filter; r++) {
-    if (is_true(filter, r)) continue;
-    if (o->known) o->known[at[r]] = TSR_KNOWN_NULL;
-    if (real) ((double *)o->values)[at[r]] = NAN;
+    if (is_true(filter, from + r)) continue;
+    if (known) known[r] = TSR_KNOWN_NULL;
+    if (real) ((double *)o->values)[first + r] = NAN;
   }
   return TSR_OK;
 }
 
 static int put_block(const operand_reader *reader, query_part *part, const query_rows *block, tsr_error *error) {
   query_windows *w = reader->windows;
-  query_places *places = part->places;
+  tsr_cell_runs *places = part->places;
   query_rows rows;
   TSR_TRY(tsr__query_select(part, block, &rows, error));
   if (rows.count == 0) return TSR_OK;
   TSR_TRY(tsr__query_evaluate(part, &rows, error));
   find_places(reader->run, w->axes, &rows, places);
-  for (uint32_t o = 0; o < w->operand_count; o++)
-    TSR_TRY(put_operand(w, &w->operands[o], part->vectors, rows.count, places, error));
+  for (uint32_t i = 0, from = 0; i < places->count; from = places->ends[i++])
+    for (uint32_t o = 0; o < w->operand_count; o++)
+      TSR_TRY(put_operand(w, &w->operands[o], part->vectors, from, places->firsts[i], places->ends[i] - from, error));
   return TSR_OK;
 }
 
