@@ -819,7 +819,7 @@ static void offsets_add(const offset_task *task, const pass_kind *kind, const ui
   }
 }
 
-/* ---- Sums of numbers whose neighbours are all in the box ---- */
+/* ---- Sums and extremes of numbers whose neighbours are all in the box ---- */
 /* QUICK cells at a time: their sums stay in registers, and have the bits that offsets_add gives. First no neighbour is
  * tested for null: a sum that is NaN says that one is, or that infinities are among them. If the numbers are such that
  * no partial sum is rounded, in any order, there is no rounding error to add up (sums_are_exact). Then doubles also add
@@ -846,6 +846,10 @@ typedef struct quick_totals { /* of QUICK cells */
   real_pair sum[QUICK / 2], rest[QUICK / 2], count[QUICK / 2];
 } quick_totals;
 
+static bool is_extreme(tsr_aggregate_function function) {
+  return function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX;
+}
+
 static double kernel_weight(const tsr_window_kernel *kernel, uint64_t k) {
   if (kernel->type == TSR_VALUE_REAL) return ((const double *)kernel->weights)[k];
   return kernel->type == TSR_VALUE_INTEGER ? (double)((const int64_t *)kernel->weights)[k] : 1;
@@ -866,14 +870,14 @@ static void quick_list_some(const offset_task *task, const uint64_t *starts, boo
 }
 
 /* Lists the neighbours of a row, those with a weight of 0 last. They change no sum, so a sum need not add them. An
- * average must, to see which of them are null: these do not count. */
+ * average must, to see which of them are null: these do not count. Extremes take them like others. */
 static void quick_list(const offset_task *task, const uint64_t *starts, quick_sums *q) {
   q->count = 0;
   q->least = q->most = 0;
   quick_list_some(task, starts, false, q);
   q->added = q->count;
   quick_list_some(task, starts, true, q);
-  if (task->pass->function == TSR_AGGREGATE_AVG) q->added = q->count;
+  if (task->pass->function != TSR_AGGREGATE_SUM && task->pass->function != TSR_AGGREGATE_TOTAL) q->added = q->count;
 }
 
 static inline real_pair load_pair(const double *from) {
@@ -964,6 +968,49 @@ static void offsets_store(const offset_task *task, const pass_kind *kind, const 
   results_of(pass, &whole, n, (uint64_t *)pass->results + own + x, pass->valid ? pass->valid + own + x : NULL);
 }
 
+/* a where a > b, else b. */
+static inline real_pair greater_pair(real_pair a, real_pair b) {
+#ifdef __SSE2__
+  return __builtin_ia32_maxpd(a, b); /* which compilers do not make of the masks */
+#else
+  const mask_pair greater = (mask_pair)(a > b);
+  return (real_pair)(((mask_pair)a & greater) | ((mask_pair)b & ~greater));
+#endif
+}
+
+/* Makes the extremes of QUICK cells from position x on. Returns false if a cell has no number, or perhaps none: what
+ * the search began with is left. The minimum is the negative of the maximum of negatives. */
+QUICK_INLINE bool quick_extremes(const offset_task *task, const quick_sums *q, uint64_t own, uint64_t x, bool least) {
+  const double start = (double)-INFINITY, sign = least ? -1 : 1;
+  const real_pair none = {start, start}, signs = {sign, sign}, zero = {0};
+  real_pair best[QUICK / 2];
+  mask_pair doubt = {0};
+  EACH_PAIR best[p] = none;
+  for (uint64_t k = 0; k < q->count; k++) {
+    const double *from = task->quick + (q->cells[k] + x);
+    const real_pair weight = signs * q->weights[k];
+    EACH_PAIR best[p] = greater_pair(load_pair(from + 2 * (size_t)p) * weight, best[p]); /* NaN is not greater */
+  }
+  EACH_PAIR doubt |= (mask_pair)(best[p] == none);
+  if (doubt[0] | doubt[1]) return false;
+  EACH_PAIR {
+    const real_pair result = best[p] * signs + zero; /* -0.0 is 0.0 */
+    memcpy((double *)task->pass->results + own + x + 2 * (size_t)p, &result, sizeof result);
+  }
+  return true;
+}
+
+/* Makes the extremes of n cells of a row, as quick_cells. */
+static void quick_extreme_cells(const offset_task *task, const pass_kind *kind, const quick_sums *q,
+                                const uint64_t *starts, uint64_t own, uint64_t x, uint64_t n) {
+  const bool least = task->pass->function == TSR_AGGREGATE_MIN;
+  for (uint64_t i = 0; i < n; i += QUICK) {
+    const uint64_t at = x + TSR_MIN(i, n - QUICK);
+    if (!(least ? quick_extremes(task, q, own, at, true) : quick_extremes(task, q, own, at, false)))
+      offsets_store(task, kind, starts, own, at, QUICK);
+  }
+}
+
 static void quick_add(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
                       uint64_t own, uint64_t x, uint32_t n) {
   const tsr_offsets *o = task->offsets;
@@ -977,7 +1024,8 @@ static void quick_add(const offset_task *task, const pass_kind *kind, const quic
     return;
   }
   if (from > 0) offsets_store(task, kind, starts, own, x, (uint32_t)from);
-  if (task->exact && weighted) quick_cells(task, q, own, at, cells, true, true);
+  if (is_extreme(task->pass->function)) quick_extreme_cells(task, kind, q, starts, own, at, cells);
+  else if (task->exact && weighted) quick_cells(task, q, own, at, cells, true, true);
   else if (task->exact) quick_cells(task, q, own, at, cells, true, false);
   else if (weighted) quick_cells(task, q, own, at, cells, false, true);
   else quick_cells(task, q, own, at, cells, false, false);
@@ -1067,6 +1115,7 @@ static int quick_make(tsr_pass *pass, offset_task *task, double **made, tsr_erro
   const tsr_offsets *o = task->offsets;
   const bool integers = task->argument == TSR_VALUE_INTEGER;
   uint64_t cells = 1;
+  if (is_extreme(pass->function) && task->argument == TSR_VALUE_REAL) task->quick = pass->values;
   if ((task->argument != TSR_VALUE_REAL && !integers) ||
       (pass->function != TSR_AGGREGATE_SUM && pass->function != TSR_AGGREGATE_TOTAL &&
        pass->function != TSR_AGGREGATE_AVG))

@@ -863,7 +863,7 @@ static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
 
 #define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
 
-/* Sums over small boxes are added cell by cell: lists their offsets. */
+/* Sums and extremes over small boxes are made cell by cell: lists their offsets. */
 static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   const tsr_window *window = run->windows.given->list[number];
   const uint32_t dimensions = run->schema->dimension_count;
@@ -871,8 +871,9 @@ static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   int64_t(*ends)[2], *offsets;
   uint64_t cells = 1;
   const tsr_value_type type = run->windows.operands[run->windows.results[number].operand].type;
-  if (window->axis_count < 2 || (type != TSR_VALUE_REAL && type != TSR_VALUE_INTEGER) ||
-      (function != TSR_AGGREGATE_SUM && function != TSR_AGGREGATE_TOTAL && function != TSR_AGGREGATE_AVG))
+  const bool sum = function == TSR_AGGREGATE_SUM || function == TSR_AGGREGATE_TOTAL || function == TSR_AGGREGATE_AVG;
+  const bool extreme = function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX;
+  if (window->axis_count < 2 || !((sum && type == TSR_VALUE_INTEGER) || ((sum || extreme) && type == TSR_VALUE_REAL)))
     return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
   for (uint32_t a = 0; a < window->axis_count; a++) {

@@ -633,6 +633,34 @@ static void test_sums_have_the_bits_of_their_definition(void **state) {
     }
 }
 
+/* Extremes of infinities are these, and of nulls alone there is none. */
+static void test_extremes_know_infinities_from_nothing(void **state) {
+  enum { CELLS = 60 };
+  static const double numbers[] = {(double)INFINITY, (double)-INFINITY, (double)NAN, (double)NAN, -0.0, 0.0, 7.5, -7.5};
+  static const int64_t offsets[] = {-1, 0, 1};
+  const uint64_t extent = CELLS, from = 0, to = CELLS;
+  const tsr_window_kernel kernel = {3, offsets, TSR_VALUE_NULL, NULL};
+  const tsr_offsets given = {1, &extent, &from, &to, &kernel};
+  tsr_error error = {0};
+  double values[CELLS], found[CELLS];
+  (void)state;
+  for (uint32_t round = 0; round < 200; round++) {
+    const bool least = round % 2;
+    for (uint32_t i = 0; i < CELLS; i++) values[i] = numbers[chance(round % 4 < 2 ? 3 : 8)];
+    tsr_pass pass = {.function = least ? TSR_AGGREGATE_MIN : TSR_AGGREGATE_MAX,
+                     .type = TSR_VALUE_REAL,
+                     .values = values,
+                     .results = found};
+    assert_int_equal(tsr__pass_offsets(&pass, TSR_VALUE_REAL, &given, 1, tsr__memory_process(), &error), TSR_OK);
+    for (uint32_t i = 0; i < CELLS; i++) {
+      double best = (double)NAN;
+      for (uint32_t k = i ? i - 1 : 0; k <= i + 1 && k < CELLS; k++)
+        if (!isnan(values[k]) && !(least ? best <= values[k] : best >= values[k])) best = values[k];
+      assert_true(isnan(best) ? isnan(found[i]) : found[i] == best && (best != 0 || !signbit(found[i])));
+    }
+  }
+}
+
 static bool always(void *argument) {
   (void)argument;
   return true;
@@ -700,6 +728,7 @@ int main(void) {
       cmocka_unit_test(test_passes_over_several_axes_give_what_each_box_has),
       cmocka_unit_test(test_nothing_is_subtracted),
       cmocka_unit_test(test_sums_keep_what_rounding_loses),
+      cmocka_unit_test(test_extremes_know_infinities_from_nothing),
       cmocka_unit_test(test_offsets_give_what_their_cells_have),
       cmocka_unit_test(test_averages_leave_out_nulls_of_weight_0),
       cmocka_unit_test(test_sums_have_the_bits_of_their_definition),
