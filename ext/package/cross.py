@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, "build")
 # Loops over columns of doubles make vectors only if nothing looks at the flags of exceptions; a product and a sum are rounded one after the
 # other on every machine.
-FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden")
+FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden")
 
 
 def zig():

@@ -47,7 +47,7 @@ ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUD
 # What compresses is made of templates, a copy for each case. Without inlining there is one copy, which is slower and a fifth as large.
 ONE_COPY = {"zstd": ("/compress/", "-DZSTD_NO_INLINE"), "lz4": ("/lz4hc.c", "-DLZ4_FORCE_INLINE=static")}
 # The last three are instructions of WebAssembly that every browser has had since 2021; they make the module smaller.
-FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-ffp-contract=off", "-Wno-unused-command-line-argument",
+FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-command-line-argument",
          "-Wno-pass-failed", # passes.c asks for vectors, which this module does without
          "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint")
 EXPORTS = ("malloc free sqlite3_malloc sqlite3_free sqlite3_open_v2 sqlite3_close_v2 sqlite3_errmsg sqlite3_extended_errcode sqlite3_errstr "
