@@ -772,14 +772,14 @@ int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_
                             tsr_error *error);
 void tsr__read_expected_free(tsr_reader *reader); /* does nothing if the reader expects nothing */
 
-/* ---- point.c: a single cell of a dense array, as lookups and joins request it, without a plan ------------------- */
+/* ---- point.c: some neighbouring cells of a dense array, as look-ups request them, without a plan ------------------ */
 
 /* Returns a range whose two ends are the only value of a dimension that a request selects; NULL: there may be more. */
 const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges);
 
-/* Returns 1 and an iterator with one batch of one cell, if the request selects a single cell of a dense array and a
- * dense fragment has written it. Returns 0 if the request needs a plan; < 0: error. The iterator lives in the reader's
- * arena. */
+/* Returns 1 and an iterator with one batch, if the request selects a small box of cells in one tile of a dense array,
+ * and the last dense fragment to write any has written them all. Returns 0 if the request needs a plan; < 0: error. The
+ * iterator lives in the reader's arena. */
 int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
                          tsr_error *error);
 

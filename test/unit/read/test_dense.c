@@ -112,7 +112,7 @@ static void check_read(made_array *m, const model *w, tsr_reader *reader, const 
 }
 
 static void test_the_newest_fragment_whose_box_has_a_cell_owns_it(void **state) {
-  unsigned short_ways = 0;
+  unsigned short_ways = 0, short_boxes = 0;
   (void)state;
   for (unsigned round = 0; round < 150; round++) {
     made_array m;
@@ -142,21 +142,27 @@ static void test_the_newest_fragment_whose_box_has_a_cell_owns_it(void **state) 
       made_random_request(&request, n, false, low, high);
       check_read(&m, &w, reader, &request, low, high);
     }
-    for (unsigned i = 0; i < 12; i++) { /* single cells: point.c reads those that dense fragments own */
+    for (unsigned i = 0; i < 24; i++) { /* single cells and some neighbours: point.c reads those that a fragment owns */
       made_request request;
       made_random_request(&request, n, false, low, high);
       for (uint32_t d = 0; d < n; d++) {
         request.dimensions[d] = (tsr_ranges){.ranges = request.ranges[d], .count = 1};
         request.high[d][0] = request.low[d][0] = low + (int32_t)made_random((uint32_t)(high - low + 1));
+        if (i >= 12) { /* from a cell of the last fragment on */
+          const uint32_t f = (uint32_t)fragments - 1, span = (uint32_t)(w.high[f][d] - w.low[f][d]) + 1;
+          request.low[d][0] = low + (int32_t)w.low[f][d] + (int32_t)made_random(span);
+          request.high[d][0] = request.low[d][0] + (int32_t)made_random(3);
+        }
         request.ranges[d][0] = (tsr_range){.low = &request.low[d][0], .high = &request.high[d][0]};
       }
       check_read(&m, &w, reader, &request, low, high);
-      short_ways += !reader->plan.selections && !reader->plan.empty;
+      (i < 12 ? &short_ways : &short_boxes)[0] += !reader->plan.selections && !reader->plan.empty;
     }
     tsr_reader_close(reader);
     made_close(&m);
   }
   assert_in_range(short_ways, 100, 150 * 12 - 100);
+  assert_in_range(short_boxes, 100, 150 * 12 - 100);
 }
 
 /* A range with an open end is not one value, also where its other end is the last that the array has. */
