@@ -1,9 +1,10 @@
 /* sample.c: tessera_sample(path, attribute, point[, method[, options]]): the value at a point between the cells of a
  * dense array.
  *
- * Each dimension gives up to four cells with weights; the value is the sum over all of their combinations, each of
- * which is read by a look-up of one cell. The array, its reader and the axes of labels are cached with the statement
- * (sqlite3_set_auxdata), so that a call for each row of another table opens them once.
+ * Each dimension gives up to four cells with weights; the value is the sum over all of their combinations, which are
+ * read by one look-up of the box that they form, or else by a look-up of each. The array, its reader and the axes of
+ * labels are cached with the statement (sqlite3_set_auxdata), so that a call for each row of another table opens them
+ * once.
  *
  * Sections: what is cached; the coordinates of a point; its value; the function. */
 #include "inspect/inspect.h"
@@ -18,6 +19,7 @@
 #include "values/value.h"
 
 #define SAMPLE_CELLS_MAX 4096
+#define SAMPLE_BOX       64 /* so many cells of a box are looked up together */
 #define SAMPLE_KEYS      3 /* path, attribute and options: the arguments on which a sampler depends */
 
 typedef struct sample_label { /* a label that points have named */
@@ -44,7 +46,7 @@ typedef struct sampler { /* cached with the statement; it counts as a cursor */
   /* One for each dimension: */
   tsr_weights *weights;
   bool *given; /* the point has a coordinate */
-  uint64_t *cell; /* the coordinates of the cell that is looked up; little-endian: their first bytes */
+  uint64_t (*cells)[2]; /* the coordinates that are looked up, from .. to; little-endian: their first bytes */
   tsr_range *ranges;
   tsr_ranges *dimensions;
 } sampler;
@@ -73,7 +75,7 @@ static void sampler_free(void *kept) {
   for (int i = 0; i < SAMPLE_KEYS; i++) sqlite3_free(s->keys[i]);
   sqlite3_free(s->weights);
   sqlite3_free(s->given);
-  sqlite3_free(s->cell);
+  sqlite3_free(s->cells);
   sqlite3_free(s->ranges);
   sqlite3_free(s->dimensions);
   sqlite3_free(s);
@@ -120,12 +122,12 @@ static int sampler_room(sampler *s, tsr_error *error) {
   const uint64_t n = s->schema->dimension_count;
   s->weights = sqlite3_malloc64(n * sizeof *s->weights);
   s->given = sqlite3_malloc64(n * sizeof *s->given);
-  s->cell = sqlite3_malloc64(n * sizeof *s->cell);
+  s->cells = sqlite3_malloc64(n * sizeof *s->cells);
   s->ranges = sqlite3_malloc64(n * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(n * sizeof *s->dimensions);
-  if (!s->weights || !s->given || !s->cell || !s->ranges || !s->dimensions) return tsx_out_of_memory(error);
+  if (!s->weights || !s->given || !s->cells || !s->ranges || !s->dimensions) return tsx_out_of_memory(error);
   for (uint64_t d = 0; d < n; d++) {
-    s->ranges[d] = (tsr_range){.low = &s->cell[d], .high = &s->cell[d]};
+    s->ranges[d] = (tsr_range){.low = &s->cells[d][0], .high = &s->cells[d][1]};
     s->dimensions[d] = (tsr_ranges){.ranges = &s->ranges[d], .count = 1};
   }
   return TSR_OK;
@@ -197,7 +199,8 @@ static int sample_take_cells(sample_point *point, uint32_t dimension, const samp
   const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
   tsx_place place;
   if (given->value) TSX_TRY(tsx_value_place(given->value, field->datatype, &place, error));
-  else TSX_TRY(tsx_given_place(field->datatype, given->text, false, &place, error));
+  else if (!tsx_fraction_place(field->datatype, given->number, &place))
+    TSX_TRY(tsx_given_place(field->datatype, given->text, false, &place, error));
   const uint64_t low = is_unsigned ? tsx_load_unsigned(field->low, size) : (uint64_t)tsx_load_signed(field->low, size);
   const uint64_t high =
       is_unsigned ? tsx_load_unsigned(field->high, size) : (uint64_t)tsx_load_signed(field->high, size);
@@ -395,10 +398,61 @@ static double sample_combination(sampler *s, uint64_t number) {
   for (uint32_t d = s->schema->dimension_count; d-- > 0;) {
     const uint32_t i = (uint32_t)(number % s->weights[d].count);
     number /= s->weights[d].count;
-    s->cell[d] = s->weights[d].cells[i];
+    s->cells[d][0] = s->cells[d][1] = s->weights[d].cells[i];
     weight *= s->weights[d].weights[i];
   }
   return weight;
+}
+
+/* Sets the ranges to all cells. Returns false if these are no box: beyond the end of a ring come its first cells. */
+static bool sample_box(sampler *s) {
+  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
+    const tsr_weights *w = &s->weights[d];
+    for (uint32_t i = 1; i < w->count; i++)
+      if (w->cells[i] != w->cells[0] + i) return false;
+    s->cells[d][0] = w->cells[0];
+    s->cells[d][1] = w->cells[w->count - 1];
+  }
+  return true;
+}
+
+/* Reads the numbers of a batch of the box, by combination. Returns how many; 0 if one is null. */
+static int sample_take_batch(sampler *s, const tsr_batch *batch, double *numbers, tsr_error *error) {
+  const tsr_column *column, *coordinates;
+  uint32_t combinations[SAMPLE_BOX] = {0};
+  for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
+    TSX_TRY(tsr_reader_column(s->reader, d, &coordinates, error));
+    const uint8_t *first = coordinates->values; /* bytes are enough to tell neighbours from each other */
+    for (uint64_t r = 0; r < batch->count; r++) {
+      const uint64_t at = coordinates->constant ? 0 : tsr_batch_index(batch, r) * coordinates->cell_size;
+      combinations[r] = combinations[r] * s->weights[d].count + (uint8_t)(first[at] - (uint8_t)s->cells[d][0]);
+    }
+  }
+  TSX_TRY(tsr_reader_column(s->reader, s->column.field, &column, error));
+  for (uint64_t r = 0; r < batch->count; r++) {
+    const uint64_t index = tsr_batch_index(batch, r);
+    if (tsx_column_is_null(&s->column, column, index, false)) return 0;
+    numbers[combinations[r]] = sample_number(column, s->column.description->datatype, index);
+  }
+  return (int)batch->count;
+}
+
+/* Looks the cells of a box up. Returns 1; 0 if one of them is null, or was never written. */
+static int sample_box_value(sampler *s, uint64_t combinations, double *sum, tsr_error *error) {
+  const tsr_request request = {.dimensions = s->dimensions, .memory_bytes = s->address.memory_bytes};
+  const tsr_batch *batch;
+  double numbers[SAMPLE_BOX];
+  uint64_t found = 0;
+  int code;
+  TSX_TRY(tsr_reader_start(s->reader, &request, error));
+  while ((code = tsr_reader_next(s->reader, &batch, error)) > 0) {
+    const int taken = sample_take_batch(s, batch, numbers, error);
+    if (taken <= 0) return taken;
+    found += (uint64_t)taken;
+  }
+  if (code < 0 || found < combinations) return code;
+  for (uint64_t c = 0; c < combinations; c++) *sum += sample_combination(s, c) * numbers[c];
+  return 1;
 }
 
 static int sample_value(sqlite3_context *context, sampler *s, tsr_error *error) {
@@ -409,6 +463,11 @@ static int sample_value(sqlite3_context *context, sampler *s, tsr_error *error) 
     combinations *= s->weights[d].count;
   if (combinations > SAMPLE_CELLS_MAX)
     return tsx_fail(error, TSR_RANGE, "the point is among more than %d cells", SAMPLE_CELLS_MAX);
+  if (s->is_number && combinations > 1 && combinations <= SAMPLE_BOX && sample_box(s)) {
+    const int code = sample_box_value(s, combinations, &sum, error);
+    if (code > 0) sqlite3_result_double(context, sum);
+    return code < 0 ? code : TSR_OK;
+  }
   for (uint64_t c = 0; c < combinations; c++) {
     const double weight = sample_combination(s, c);
     TSX_TRY(sample_look_up(s, &column, &index, error));

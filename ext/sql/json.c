@@ -117,7 +117,10 @@ int tsx_flat_each(char *text, tsx_flat_reader read, void *argument, tsr_error *e
 
 #define ELEMENT_MAX 400 /* characters */
 
-static const char *skip_blanks(const char *p) { return p + strspn(p, " \t\r\n"); }
+static const char *skip_blanks(const char *p) {
+  while (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n') p++;
+  return p;
+}
 
 static bool is_time(tsr_datatype datatype) {
   tsr_kind kind = tsr_datatype_kind(datatype);
@@ -307,24 +310,25 @@ int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_op
 
 /* ---- Objects of numbers ------------------------------------------------------------------------------------------ */
 
+static const char *skip_digits(const char *p) {
+  while (*p >= '0' && *p <= '9') p++;
+  return p;
+}
+
 /* Returns the length of the JSON number at `p`; 0 if there is none. */
 static size_t number_length(const char *p) {
-  static const char digits[] = "0123456789";
-  const char *at = p + (*p == '-');
-  size_t n = strspn(at, digits);
-  if (!n || (*at == '0' && n > 1)) return 0;
-  at += n;
-  if (*at == '.') {
-    if (!(n = strspn(++at, digits))) return 0;
-    at += n;
+  const char *at = p + (*p == '-'), *end = skip_digits(at);
+  if (end == at || (*at == '0' && end > at + 1)) return 0;
+  if (*end == '.') {
+    at = end + 1;
+    if ((end = skip_digits(at)) == at) return 0;
   }
-  if (*at == 'e' || *at == 'E') {
-    at++;
+  if (*end == 'e' || *end == 'E') {
+    at = end + 1;
     at += *at == '+' || *at == '-';
-    if (!(n = strspn(at, digits))) return 0;
-    at += n;
+    if ((end = skip_digits(at)) == at) return 0;
   }
-  return (size_t)(at - p);
+  return (size_t)(end - p);
 }
 
 /* Reads a member without escapes. Returns the text after it, or NULL. */
@@ -343,7 +347,7 @@ static const char *number_member(const char *p, tsx_json_number *number) {
   if (!size || size >= sizeof number->text) return NULL;
   memcpy(number->text, p, size);
   number->text[size] = 0;
-  return tsx_number_parse(TSR_FLOAT64, number->text, false, &number->value, NULL) == TSR_OK ? p + size : NULL;
+  return tsr_real_parse(p, size, &number->value, NULL) ? p + size : NULL;
 }
 
 int tsx_numbers_scan(const char *text, tsx_json_number numbers[TSX_JSON_NUMBERS_MAX]) {

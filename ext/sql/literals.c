@@ -204,6 +204,14 @@ static bool place_instant(tsr_datatype datatype, const char *text, tsx_place *pl
   return true;
 }
 
+bool tsx_fraction_place(tsr_datatype datatype, double number, tsx_place *place) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  if ((kind != TSR_KIND_SIGNED && kind != TSR_KIND_UNSIGNED) || !(number > floor(number))) return false;
+  *place = (tsx_place){0};
+  place_integer(datatype, number, place);
+  return true;
+}
+
 /* Returns true if the text is a number between two integers. */
 static bool has_fraction(const char *text, double *number) {
   return text[strspn(text, "+-0123456789")] && parse_float(TSR_FLOAT64, text, number, NULL) == TSR_OK &&

@@ -27,6 +27,9 @@ typedef struct tsx_place {
  * anything beyond the values of the datatype. TSR_MISMATCH if the text is neither a number nor an instant. */
 int tsx_given_place(tsr_datatype datatype, const char *text, bool quoted, tsx_place *place, tsr_error *error);
 
+/* The same for a number between two integers, and a datatype of integers. Returns false for others. */
+bool tsx_fraction_place(tsr_datatype datatype, double number, tsx_place *place);
+
 /* Rejects a REAL in place of an integer; messages show it as `text`. Returns TSR_RANGE. */
 int tsx_fail_inexact(const char *text, bool negative, tsr_error *error);
 
