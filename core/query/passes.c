@@ -14,6 +14,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -733,7 +734,9 @@ typedef struct offset_task {
   const tsr_offsets *offsets;
   uint64_t from, to; /* rows */
   tsr_memory *memory;
-  uint64_t *scratch; /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin; quick_sums */
+  /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin; quick_sums, or a matrix of
+   * medians */
+  uint64_t *scratch;
   const double *quick; /* by cell of the box, NaN for null: values that quick_add takes; NULL: it takes none */
   bool exact; /* no sum of them is rounded */
 } offset_task;
@@ -1131,6 +1134,95 @@ static int quick_make(tsr_pass *pass, offset_task *task, double **made, tsr_erro
   return TSR_OK;
 }
 
+/* ---- Medians and percentiles of neighbours ---- */
+
+static bool is_listed(tsr_aggregate_function function) {
+  return function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE;
+}
+
+/* Makes the numbers of n cells, from `at` on, times weight k; NaN for null. */
+static void offset_numbers(const offset_task *task, uint64_t k, uint64_t at, uint32_t n, double *out) {
+  const tsr_pass *pass = task->pass;
+  const tsr_row product = {{task->scratch, NULL, NULL}};
+  const uint64_t *values = pass->values;
+  const void *given = values ? values + at : NULL;
+  if (task->offsets->kernel->type != TSR_VALUE_NULL) {
+    offset_products(task, k, at, &product, n);
+    given = product.words[0];
+  }
+  const double *reals = given;
+  const int64_t *integers = given;
+  if (pass->type == TSR_VALUE_REAL)
+    for (uint32_t i = 0; i < n; i++) out[i] = reals[i] + 0.0;
+  else
+    for (uint32_t i = 0; i < n; i++)
+      out[i] = pass->known[at + i] == TSR_KNOWN_VALUE ? (double)integers[i] : (double)NAN;
+}
+
+static int compare_reals(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Sorts the QUICK columns of a matrix side by side, without a branch: merge exchange, Knuth's algorithm 5.2.2 M. */
+static void sort_columns(double *rows, uint64_t count) {
+  uint64_t top = 1;
+  while (2 * top < count) top *= 2;
+  for (uint64_t bit = top; bit > 0; bit /= 2)
+    for (uint64_t q = top, rest = 0, step = bit;; step = q - bit, q /= 2, rest = bit) {
+      for (uint64_t i = 0; i + step < count; i++) {
+        double *a = rows + i * QUICK, *b = a + step * QUICK;
+        if ((i & bit) != rest) continue;
+        EACH_PAIR {
+          const real_pair x = load_pair(a + 2 * (size_t)p), y = load_pair(b + 2 * (size_t)p);
+          const real_pair greater = greater_pair(x, y), less = -greater_pair(-x, -y);
+          memcpy(a + 2 * (size_t)p, &less, sizeof less);
+          memcpy(b + 2 * (size_t)p, &greater, sizeof greater);
+        }
+      }
+      if (q == bit) break;
+    }
+}
+
+#define SORTED_TOGETHER 64u /* of more numbers, the columns are sorted one by one */
+
+/* Makes the results of up to QUICK cells of a row, from position x on. `rows` has room for a row of QUICK numbers for
+ * each neighbour, and a column. Nulls become infinities behind all numbers, which do not count. */
+static void offsets_percentiles(const offset_task *task, const uint64_t *starts, double *rows, uint64_t own, uint64_t x,
+                                uint32_t n) {
+  const tsr_offsets *o = task->offsets;
+  const tsr_pass *pass = task->pass;
+  const double percent = pass->function == TSR_AGGREGATE_MEDIAN ? 50 : pass->percent;
+  const uint64_t all = o->kernel->count;
+  uint64_t counts[QUICK] = {0};
+  double *column = rows + all * QUICK;
+  for (uint64_t k = 0; k < all; k++) {
+    double *row = rows + k * QUICK;
+    const int64_t first = (int64_t)x + o->kernel->offsets[(k + 1) * o->dimensions - 1];
+    const int64_t from = TSR_MIN(TSR_MAX(-first, 0), (int64_t)n);
+    const int64_t to = TSR_MAX(TSR_MIN((int64_t)o->extents[o->dimensions - 1] - first, (int64_t)n), from);
+    for (uint32_t i = 0; i < QUICK; i++) row[i] = NAN;
+    if (starts[k] != OFFSET_OUTSIDE && from < to)
+      offset_numbers(task, k, starts[k] + (uint64_t)(first + from), (uint32_t)(to - from), row + from);
+    for (uint32_t i = 0; i < QUICK; i++) {
+      const bool there = row[i] == row[i];
+      counts[i] += there;
+      row[i] = there ? row[i] : (double)INFINITY;
+    }
+  }
+  if (all <= SORTED_TOGETHER) sort_columns(rows, all);
+  for (uint32_t i = 0; i < n; i++) {
+    double *result = (double *)pass->results + own + x + i;
+    if (all <= SORTED_TOGETHER) {
+      *result = tsr__percentile(rows + i, QUICK, counts[i], percent);
+      continue;
+    }
+    for (uint64_t k = 0; k < all; k++) column[k] = rows[k * QUICK + i];
+    qsort(column, all, sizeof *column, compare_reals);
+    *result = tsr__percentile(column, 1, counts[i], percent);
+  }
+}
+
 static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   const offset_task *task = (const offset_task *)argument + index;
   const tsr_offsets *o = task->offsets;
@@ -1138,12 +1230,16 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   const pass_kind *kind = kind_of(task->pass);
   uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES, *more = starts + o->kernel->count;
   quick_sums quick = {.cells = more, .weights = (double *)(void *)(more + o->kernel->count)};
+  double *matrix = (double *)(void *)more; /* of medians, which are no quick sums */
   for (uint64_t r = task->from; r < task->to; r++) {
     const uint64_t own = offsets_of_row(o, r, starts);
     if (task->quick) quick_list(task, starts, &quick);
     for (uint64_t x = o->from[last]; x < o->to[last]; x += LANES) {
       const uint32_t n = (uint32_t)TSR_MIN(LANES, o->to[last] - x);
       TSR_TRY(tsr__cancelled_after(task->memory, 0, n * o->kernel->count, error));
+      for (uint32_t i = 0; !kind && i < n; i += QUICK)
+        offsets_percentiles(task, starts, matrix, own, x + i, TSR_MIN(QUICK, n - i));
+      if (!kind) continue;
       if (task->quick) quick_add(task, kind, &quick, starts, own, x, n);
       else offsets_store(task, kind, starts, own, x, n);
     }
@@ -1154,10 +1250,12 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
 int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
                       tsr_memory *memory, tsr_error *error) {
   offset_task tasks[PASS_TASKS], task = {.pass = pass, .argument = argument, .offsets = offsets, .memory = memory};
-  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + 3 * offsets->kernel->count;
+  const uint64_t each = is_listed(pass->function) ? QUICK + 2 : 3; /* words for an offset */
+  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + each * offsets->kernel->count;
   uint64_t rows = 1, *scratch;
   double *made = NULL;
-  if (!kind_of(pass)) return tsr__fail(error, TSR_UNSUPPORTED, "this function over listed offsets");
+  if (!kind_of(pass) && !is_listed(pass->function))
+    return tsr__fail(error, TSR_UNSUPPORTED, "this function over listed offsets");
   for (uint32_t d = 0; d + 1 < offsets->dimensions; d++) rows *= offsets->to[d] - offsets->from[d];
   const uint64_t count = TSR_MIN(TSR_MIN(TSR_MAX(threads, 1u), PASS_TASKS), rows);
   TSR_TRY(TSR_ALLOC_RAW(memory, tsr__mul_sat(count, words), &scratch, error));

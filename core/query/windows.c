@@ -863,7 +863,7 @@ static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
 
 #define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
 
-/* Sums and extremes over small boxes are made cell by cell: lists their offsets. */
+/* Sums and extremes over small boxes are made cell by cell, and all medians: lists their offsets. */
 static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   const tsr_window *window = run->windows.given->list[number];
   const uint32_t dimensions = run->schema->dimension_count;
@@ -873,15 +873,16 @@ static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   const tsr_value_type type = run->windows.operands[run->windows.results[number].operand].type;
   const bool sum = function == TSR_AGGREGATE_SUM || function == TSR_AGGREGATE_TOTAL || function == TSR_AGGREGATE_AVG;
   const bool extreme = function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX;
-  if (window->axis_count < 2 || !((sum && type == TSR_VALUE_INTEGER) || ((sum || extreme) && type == TSR_VALUE_REAL)))
-    return TSR_OK;
+  const bool listed = function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE;
+  const bool whole = type == TSR_VALUE_INTEGER, real = type == TSR_VALUE_REAL;
+  if (window->axis_count < 2 || !(((sum || listed) && whole) || ((sum || listed || extreme) && real))) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
   for (uint32_t a = 0; a < window->axis_count; a++) {
     int64_t *of = ends[window->axes[a].dimension];
     if (!ends_of_frames(&window->axes[a], of) || of[0] > of[1]) return TSR_OK;
     cells = tsr__mul_sat(cells, (uint64_t)(of[1] - of[0]) + 1);
   }
-  if (cells > LISTED_CELLS) return TSR_OK;
+  if (cells > (listed ? TSR_KERNEL_OFFSETS : LISTED_CELLS)) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, cells * dimensions, &offsets, error));
   for (uint64_t c = 0; c < cells; c++) {
     uint64_t left = c;

@@ -283,14 +283,16 @@ static int around_refuse(const around_take *t, const tsx_expr *tree, const char 
   return tsx_not_evaluated(t->select, tree->begin, tree->end, why, error);
 }
 
-/* Returns true if all neighbours of a cell are along one dimension. */
-static bool along_one_axis(const around_take *t) {
-  uint32_t axes = 0;
-  for (uint32_t d = 0; d < t->query->table->schema->dimension_count; d++) {
-    const tsx_around_axis *axis = &t->around->axes[d];
-    axes += axis->ends[0] != 0 || axis->ends[1] != 0;
+/* Returns true if a median may be taken: along one dimension, or of so few cells that they can be listed. */
+static bool has_median(const around_take *t) {
+  uint64_t cells = 1, axes = 0;
+  for (uint32_t d = 0; d < t->query->table->schema->dimension_count && !t->kernel; d++) {
+    const int64_t *ends = t->around->axes[d].ends;
+    const uint64_t extent = ends[0] <= ends[1] ? (uint64_t)ends[1] - (uint64_t)ends[0] + 1 : 1;
+    axes += ends[0] != 0 || ends[1] != 0;
+    cells = extent > TSR_KERNEL_OFFSETS || cells > TSR_KERNEL_OFFSETS ? UINT64_MAX : cells * extent;
   }
-  return !t->kernel && axes <= 1;
+  return axes <= 1 || cells <= TSR_KERNEL_OFFSETS;
 }
 
 /* Checks an aggregate: its argument is of the neighbours, of the kernel, or the product of both. */
@@ -300,8 +302,8 @@ static int aggregate_check(const around_take *t, const tsx_expr *tree, tsr_error
   const unsigned sides = sides_of(t, argument), filter = sides_of(t, tree->call.filter);
   const tsr_aggregate_function function = tree->call.function->aggregates;
   if (tree->call.distinct) return around_refuse(t, tree, "DISTINCT in a neighbourhood", error);
-  if ((function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE) && !along_one_axis(t))
-    return around_refuse(t, tree, "this function over neighbours in several dimensions", error);
+  if ((function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE) && !has_median(t))
+    return around_refuse(t, tree, "this function over more than 65536 neighbours in several dimensions", error);
   if (filter != 0 && filter != SIDE_NEIGHBOUR && filter != SIDE_KERNEL)
     return around_refuse(t, tree->call.filter, "in a neighbourhood, FILTER tests the neighbours, or the kernel", error);
   if (sides == 0 || sides == SIDE_NEIGHBOUR || sides == SIDE_KERNEL) return TSR_OK;

@@ -477,12 +477,12 @@ static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) 
                          error);
   const bool listed = use->window.function == TSR_AGGREGATE_MEDIAN || use->window.function == TSR_AGGREGATE_PERCENTILE;
   const bool extreme = use->window.function == TSR_AGGREGATE_MIN || use->window.function == TSR_AGGREGATE_MAX;
-  const bool alone = listed || (extreme && argument == TSR_VALUE_TEXT); /* takes one axis */
-  if (query->select.around && alone && (use->window.axis_count != 1 || use->window.kernel))
-    return window_refuse(query, use->tree, "this function over neighbours in several dimensions", error);
-  if (use->window.axis_count > 1 && alone)
+  const bool texts = extreme && argument == TSR_VALUE_TEXT, around = query->select.around != NULL;
+  if (around && texts && (use->window.axis_count != 1 || use->window.kernel))
+    return window_refuse(query, use->tree, "texts of neighbours in several dimensions", error);
+  if (use->window.axis_count > 1 && !around && (listed || texts))
     return window_refuse(query, use->tree, "this function over a partition of several dimensions", error);
-  return extreme && argument == TSR_VALUE_TEXT ? tsx_query_orders_texts(query, use->tree, error) : TSR_OK;
+  return texts ? tsx_query_orders_texts(query, use->tree, error) : TSR_OK;
 }
 
 #define SPARSE_PLACES (UINT64_C(1) << 26) /* coordinates of a sparse array, with cells or not, at most */

@@ -108,12 +108,13 @@ def main():
     share = cube.size / grid.size
     ways += [("mean 5x5", "tessera, to npy", lambda: around("avg(b.v)", square), share), ("max 5x5", "tessera, to npy", lambda: around("max(b.v)", square), share), ("slope", "tessera, to npy", slope, share)]
     ways.append(("hillshade", "tessera, to npy", hillshade, share))
+    ways.append(("median 3x3", "tessera, to npy", lambda: around("median(b.v)", square.replace("2", "1")), share))
     if xrspatial:
         ways += [("slope", "xarray-spatial, in memory", spatial("slope"), share), ("hillshade", "xarray-spatial, in memory (another formula)", spatial("hillshade"), share)]
     if ndimage:
         ways.append(("hillshade", "scipy, in memory", scipy_hillshade, share))
         ways += [("mean 5x5", "scipy, in memory", lambda: ndimage.uniform_filter(grid.astype("f8"), 5)[2:-2, 2:-2], share), ("max 5x5", "scipy, in memory", lambda: ndimage.maximum_filter(grid, 5)[2:-2, 2:-2], share),
-                 ("slope", "scipy, in memory", scipy_slope, share)]
+                 ("slope", "scipy, in memory", scipy_slope, share), ("median 3x3", "scipy, in memory", lambda: ndimage.median_filter(grid, 3)[2:-2, 2:-2], share)]
     answers = {}
     for what, way, function, part in sorted((entry for entry in ways if options.only in entry[0]), key=lambda entry: entry[0]):
         least = None
@@ -122,7 +123,7 @@ def main():
             answer = function()
             used = processor() - before
             least = used if least is None else min(least, used)
-        print(f"{what:10}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
+        print(f"{what:12}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
         if "another formula" not in way and ((part == 1 and "scipy" not in way) or part == share):
             answers.setdefault(what, []).append(answer)
     for what, found in answers.items():

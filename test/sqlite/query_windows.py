@@ -431,6 +431,46 @@ def test_neighbourhoods_give_the_rows_of_the_view():
     assert rows > 30 * TEXTS and by_columns > .9 * TEXTS, (rows, by_columns)
 
 
+def percentile(values, percent):
+    """By the definition of SQLite's; None among the values is NULL."""
+    values = sorted(value for value in values if value is not None)
+    if not values:
+        return None
+    place = percent * (len(values) - 1) / 100
+    low, high = values[int(place)], values[min(int(place) + 1, len(values) - 1)]
+    return low + (high - low) * (place - int(place))
+
+
+def test_medians_of_neighbours():
+    """Over small boxes and large ones, and over kernels, against Python's: SQLite before 3.51 has none."""
+    db = Database()
+    make_neighbours(db, 6)
+    cells = {(y, x): (v, n) for y, x, v, n in db.query("SELECT y, x, v, n FROM p")}
+    def times(a, b):
+        return None if a is None or b is None else a * b
+    kernel = db.query("SELECT dy, dx, w, i FROM k WHERE dy IS NOT NULL")
+    cases = [(f"p b ON b.y BETWEEN a.y - {down} AND a.y + 1 AND b.x BETWEEN a.x - 3 AND a.x + 3", "median(b.v), percentile(b.n, 30), median(b.n) FILTER (WHERE b.v > 0)",
+              [(dy, dx, None, None) for dy in range(-down, 2) for dx in range(-3, 4)]) for down in (1, 7)]
+    cases.append(("p b ON b.y BETWEEN a.y - 70000 AND a.y AND b.x = a.x", "median(b.v), percentile(b.n, 30), median(b.n) FILTER (WHERE b.v > 0)", [(dy, 0, None, None) for dy in range(-40, 1)]))   # the box has 31 rows
+    cases.append(("k JOIN p b ON b.y = a.y + k.dy AND b.x = a.x + k.dx", "median(b.v * k.w), percentile(b.n * k.i, 30), median(b.v)", kernel))
+    for on, items, offsets in cases:
+        rows_of(db, f"SELECT a.y, a.x, {items} FROM p a JOIN {on} GROUP BY a.y, a.x")
+        rows = {(y, x): found for y, x, *found in db.query("SELECT * FROM q")}
+        near = {}
+        for y, x in cells:
+            there = [(*cells[y + dy, x + dx], w, i) for dy, dx, w, i in offsets if (y + dy, x + dx) in cells]
+            if there:
+                near[y, x] = there
+        assert rows.keys() == near.keys() and len(rows) > 100, (on, len(rows), len(near))
+        for place, there in near.items():
+            if offsets is kernel:
+                expected = percentile([times(v, w) for v, _, w, _ in there], 50), percentile([times(n, i) for _, n, _, i in there], 30), percentile([v for v, *_ in there], 50)
+            else:
+                expected = percentile([v for v, *_ in there], 50), percentile([n for _, n, *_ in there], 30), percentile([n for v, n, *_ in there if v is not None and v > 0], 50)
+            for found, wanted in zip(rows[place], expected):
+                assert found == wanted or (found is not None and wanted is not None and abs(found - wanted) <= 1e-12 * max(1, abs(wanted))), (on, place, rows[place], expected)
+
+
 def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
     """Bits, of values that round."""
     db = Database()
@@ -440,8 +480,8 @@ def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
         db.query("INSERT INTO r VALUES " + ", ".join(f"({y}, {x}, {chance.uniform(-1, 1) * 10 ** chance.randint(-9, 9)})" for x in range(200)))
     db.query("CREATE TABLE k(dy, dx, w)")
     db.query("INSERT INTO k SELECT a.value, b.value, 1.0 / (1 + abs(a.value * 3 + b.value)) FROM json_each('[-2,-1,0,1,2]') a, json_each('[-3,-1,0,2]') b")
-    box = "SELECT a.y, a.x, sum(b.v), avg(b.v), stddev(b.v), max(b.v) FROM r a JOIN r b ON b.y BETWEEN a.y - 3 AND a.y + 2 AND b.x BETWEEN a.x - 4 AND a.x + 1 GROUP BY a.y, a.x"
-    kernel = "SELECT a.y, a.x, sum(b.v * k.w), avg(k.w * b.v), stddev(b.v * k.w), min(b.v) FROM r a JOIN k JOIN r b ON b.y = a.y + k.dy AND b.x = a.x + k.dx GROUP BY a.y, a.x"
+    box = "SELECT a.y, a.x, sum(b.v), avg(b.v), stddev(b.v), max(b.v), median(b.v) FROM r a JOIN r b ON b.y BETWEEN a.y - 3 AND a.y + 2 AND b.x BETWEEN a.x - 4 AND a.x + 1 GROUP BY a.y, a.x"
+    kernel = "SELECT a.y, a.x, sum(b.v * k.w), avg(k.w * b.v), stddev(b.v * k.w), min(b.v), percentile(b.v * k.w, 75) FROM r a JOIN k JOIN r b ON b.y = a.y + k.dy AND b.x = a.x + k.dx GROUP BY a.y, a.x"
     for words in (box, kernel):
         rows_of(db, words, "threads=1, ")
         expected = sorted(db.query("SELECT * FROM q"))
@@ -474,8 +514,9 @@ def test_neighbourhoods_that_are_refused():
     db.query("CREATE TABLE halves AS SELECT 0.5 AS dy, 0 AS dx, 'x' AS w")
     db.query("CREATE TABLE texts AS SELECT 0 AS dy, 0 AS dx, 'x' AS w")
     db.query("CREATE TABLE mixed AS SELECT 0 AS dy, 0 AS dx, 1 AS w UNION ALL SELECT 1, 0, 1.5")
-    for words, message in ((f"SELECT a.y, a.x, count(DISTINCT b.n) {box}{by}", "DISTINCT in a neighbourhood"), (f"SELECT a.y, a.x, max(b.v - a.v) {box}{by}", "an aggregate is of the neighbours, of the kernel, or of their product"),
-                           (f"SELECT a.y, a.x, median(b.v) {box}{by}", "neighbours in several dimensions"), (f"SELECT a.y, a.x, count(*) FILTER (WHERE b.v > a.v) {box}{by}", "FILTER tests the neighbours"),
+    for words, message in ((f"SELECT a.y, a.x, count(DISTINCT b.n) {box}{by}", "DISTINCT in a neighbourhood"), ("SELECT a.y, a.x, median(b.v) FROM p a JOIN p b ON b.y BETWEEN a.y - 300 AND a.y + 300 AND b.x BETWEEN a.x - 300 AND a.x + 300 GROUP BY 1, 2", "more than 65536 neighbours"),
+                           (f"SELECT a.y, a.x, max(b.v - a.v) {box}{by}", "an aggregate is of the neighbours, of the kernel, or of their product"),
+                           (f"SELECT a.y, a.x, count(*) FILTER (WHERE b.v > a.v) {box}{by}", "FILTER tests the neighbours"),
                            (f"SELECT a.y, a.x, b.v {box}{by}", "'b.v' is neither a key of GROUP BY nor in an aggregate"), (f"SELECT a.y, count(*) {box} GROUP BY a.y", "a join"),
                            (f"SELECT a.y, a.x, count(*) {kernel.format('many')}{by}", "more than 65536 cells by many"), (f"SELECT a.y, a.x, count(*) {kernel.format('halves')}{by}", "halves.dy: '0.5' is no whole number"),
                            (f"SELECT a.y, a.x, sum(b.v * k.w) {kernel.format('texts')}{by}", "a weight that is no number"), (f"SELECT a.y, a.x, sum(k.w) {kernel.format('mixed')}{by}", "an INTEGER in some rows and a REAL in others"),
@@ -523,9 +564,9 @@ def test_a_kernel_may_be_a_cte_or_end_in_rows():
     db.query("INSERT INTO k VALUES(1, 0, 7)")
     same(through_columns(words.format("c", "k")), sorted(db.query(words.format("c", "k"))), words)
     try:
-        rows_of(db, "SELECT a.y, a.x, median(b.v) FROM c a JOIN c b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x")
+        rows_of(db, "SELECT a.y, a.x, count(DISTINCT b.v) FROM c a JOIN c b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x")
     except Error as error:
-        check_contains(str(error), "this function over neighbours in several dimensions")
+        check_contains(str(error), "DISTINCT in a neighbourhood")
     else:
         raise AssertionError("CREATE takes what its rows would refuse")
 
