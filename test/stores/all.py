@@ -48,13 +48,17 @@ def chosen(words):
 
 
 def run(test, kind, words, folder):
-    """Runs a test and shows what it prints. Returns its exit code."""
+    """Runs a test and shows what it prints. Returns its exit code, and the seconds of processor time that it and its servers took."""
     print(f"==> {test} beside {kind} begins", flush=True)
     began, environment = time.monotonic(), dict(os.environ, TESSERA_VERSITYGW=folder)
-    ended = subprocess.run(words, check=False, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    text = {0: "passed", 77: "skipped"}.get(ended.returncode, f"failed ({ended.returncode})")
-    print(f"{ended.stdout}==> {test} beside {kind} {text} after {time.monotonic() - began:.0f} s", flush=True)
-    return ended.returncode
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        said = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+    text = {0: "passed", 77: "skipped"}.get(code, f"failed ({code})")
+    took = usage.ru_utime + usage.ru_stime
+    print(f"{said}==> {test} beside {kind} {text} after {time.monotonic() - began:.0f} s, {took:.0f} s of processor time", flush=True)
+    return code, took
 
 
 def main():
@@ -78,10 +82,11 @@ def main():
         jobs += [(test, kind, command(test, kind, arguments, program, python)) for test in tests]
     jobs.sort(key=lambda job: LONGEST.index(job[0]) if job[0] in LONGEST else len(LONGEST))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        codes = list(pool.map(lambda job: run(*job, folder), jobs))
+        ends = list(pool.map(lambda job: run(*job, folder), jobs))
+    codes, times = [code for code, _ in ends], [took for _, took in ends]
     passed, skipped = codes.count(0), skipped + codes.count(77)
     failed = [f"{test} beside {kind}" for (test, kind, _), code in zip(jobs, codes) if code not in (0, 77)]
-    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped", *failed, sep="\n  ")
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped, {sum(times):.0f} s of processor time", *failed, sep="\n  ")
     return 1 if failed or "versitygw" in wanted and not servers.versitygw(folder) else 0
 
 
