@@ -82,7 +82,10 @@ tsr_bucket_outcome tsr__bucket_fail(tsr_bucket_state *state, int rc, const char 
 /* ---- What can be corrected ------------------------------------------------------------------- */
 
 static tsr_bucket_outcome renew_keys(tsr_bucket_state *state, const char *code) {
-  (void)tsr__bucket_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
+  (void)tsr__bucket_fail(state, TSR_DENIED, code,
+                         state->http.response.status == 401 /* for both reasons */
+                             ? "the server does not accept the token: it has expired, or is wrong"
+                             : "the keys have expired, and there are no newer ones");
   if (state->tries.renewed) return TSR_BUCKET_FAILED;
   state->tries.renewed = true;
   state->tries.refused = state->made.key_number;
@@ -143,7 +146,7 @@ static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *cod
   if (kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
   if (kind == TSR_BUCKET_LIST || kind == TSR_BUCKET_UPLOAD_LIST || kind == TSR_BUCKET_PUT ||
       kind == TSR_BUCKET_UPLOAD_CREATE || kind == TSR_BUCKET_DELETE_MANY)
-    return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
+    return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s, and tessera makes none", state->scope->dialect->noun);
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
@@ -189,7 +192,8 @@ tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_f
   case TSR_MEANS_ELSEWHERE: return move_region(state, failure, code);
   case TSR_MEANS_SKEWED: return correct_clock(state, code);
   case TSR_MEANS_MISSING: return judge_missing(state, code);
-  case TSR_MEANS_NO_BUCKET: return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
+  case TSR_MEANS_NO_BUCKET:
+    return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s, and tessera makes none", state->scope->dialect->noun);
   case TSR_MEANS_NO_UPLOAD:
     if (state->call->kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
     return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such upload");

@@ -229,7 +229,7 @@ def test_other_keys(s):
         s.run("put", "f/token", 10, 1, "new")
         s.run("delete", "f/token")
         s.scope(key_id=None, secret=None, token="another")
-        s.run(*WHOLE, rc="DENIED", says="401")
+        s.run(*WHOLE, rc="DENIED", says="the server does not accept the token: it has expired, or is wrong (status 401", requests="GET")
         s.scope(secret="wrong")
         s.run(*WHOLE, rc="DENIED", says="SignatureDoesNotMatch")
     s.scope()

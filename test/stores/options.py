@@ -378,7 +378,7 @@ def test_credentials_of_google(bucket):
             asked = paths_asked()
             assert asked == [path], (asked, said)
         for options, environment, words in (({"provider": "env"}, {}, "GOOGLE_APPLICATION_CREDENTIALS is not set"), ({"provider": "profile"}, {"CLOUDSDK_CONFIG": "/nowhere"}, "no file"),
-                                            ({"token": "another"}, {}, "the keys have expired"), ({"provider": "anonymous"}, {}, "refused")):
+                                            ({"token": "another"}, {}, "the server does not accept the token"), ({"provider": "anonymous"}, {}, "refused")):
             said, headers, _ = reads(bucket, "credentials", {**options, **endpoint}, environment)
             assert words in said, (options, said)
         assert not paths_asked()
