@@ -35,6 +35,11 @@ class Http:
         self.port, self.local = port, threading.local()
 
     def ask(self, method, path, body=b"", headers=()):
+        status, data, _ = self.ask_whole(method, path, body, headers)
+        return status, data
+
+    def ask_whole(self, method, path, body=b"", headers=()):
+        """Returns the status, the body and the headers."""
         for attempt in range(2):
             connection = getattr(self.local, "connection", None) or http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
             try:
@@ -42,7 +47,7 @@ class Http:
                 answer = connection.getresponse()
                 data = answer.read()
                 self.local.connection = connection
-                return answer.status, data
+                return answer.status, data, answer.headers
             except (OSError, http.client.HTTPException):
                 connection.close()
                 self.local.connection = None
@@ -62,16 +67,16 @@ class FakeGcs(Http):
     def object(self, bucket, key, more=""):
         return f"/storage/v1/b/{bucket}/o/{urllib.parse.quote(key, safe='')}{more}"
 
-    def stat(self, bucket, key):
-        status, data = self.ask("GET", self.object(bucket, key))
-        return json.loads(data) if status == 200 else None
-
-    def read(self, bucket, key):
-        status, data = self.ask("GET", self.object(bucket, key, "?alt=media"))
-        return data if status == 200 else None
+    def find(self, bucket, key):
+        """Returns what the JSON API says of an object, and its bytes: both are in one answer. (None, None) if there is none."""
+        status, data, headers = self.ask_whole("GET", self.object(bucket, key, "?alt=media"))
+        if status != 200:
+            return None, None
+        updated = email.utils.parsedate_to_datetime(headers["Last-Modified"]).isoformat()
+        return {"size": str(len(data)), "contentType": headers["Content-Type"], "generation": headers["X-Goog-Generation"], "etag": headers["ETag"], "updated": updated}, data
 
     def put(self, bucket, key, data, kind, absent):
-        """Returns the status, and what stat() says of the object if that is 200."""
+        """Returns the status, and what the JSON API says of the object if that is 200."""
         mark = uuid.uuid4().hex
         meta = json.dumps({"name": key, "contentType": kind})
         body = (f"--{mark}\r\nContent-Type: application/json\r\n\r\n{meta}\r\n--{mark}\r\nContent-Type: {kind}\r\n\r\n".encode() + data +
@@ -110,12 +115,6 @@ class Memory:
     def find(self, bucket, key):
         with self.lock:
             return self.buckets.get(bucket, {}).get(key, (None, None))
-
-    def stat(self, bucket, key):
-        return self.find(bucket, key)[0]
-
-    def read(self, bucket, key):
-        return self.find(bucket, key)[1]
 
     def put(self, bucket, key, data, kind, absent):
         with self.lock:
@@ -297,7 +296,7 @@ class Gate(http.server.BaseHTTPRequestHandler):
         self.answer(200, (text + "</ListBucketResult>").encode(), Content_Type="application/xml")
 
     def get(self, bucket, key, _):
-        item = self.backend.stat(bucket, key)
+        item, data = self.backend.find(bucket, key)
         if not item:
             return self.refuse(404, "NoSuchKey")
         etag = f'"{item.get("etag", "").strip(chr(34))}"'
@@ -308,7 +307,6 @@ class Gate(http.server.BaseHTTPRequestHandler):
         size = int(item["size"])
         if self.command == "HEAD":
             return self.answer(200, Content_Length=str(size), **headers)
-        data = self.backend.read(bucket, key) or b""
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if not asked:
             return self.answer(200, data, **headers)
@@ -332,8 +330,8 @@ class Gate(http.server.BaseHTTPRequestHandler):
         kind = self.headers.get("Content-Type") or "application/octet-stream"
         if source:
             there, _, name = urllib.parse.unquote(source).lstrip("/").partition("/")
-            body = self.backend.read(there, name)
-            if body is None:
+            found, body = self.backend.find(there, name)
+            if not found:
                 return self.refuse(404, "NoSuchKey")
         etag = self.store(bucket, key, body, kind)
         if etag and source:
