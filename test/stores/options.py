@@ -162,6 +162,12 @@ def test_proxy(bucket):
             scope(db, 0, endpoint="http://store.example", plain_http=True, proxy=f"http://127.0.0.1:{proxy.port}")
             assert db.execute(f"SELECT cells FROM tessera_array('s3://{NAME}/proxied')").fetchall() == [(1,)]
             assert " http://store.example/" in proxy.lines[-1], proxy.lines[-1]
+            scope(db, 0, endpoint="http://storage.googleapis.com", plain_http=True, proxy=f"http://127.0.0.1:{proxy.port}") # no scope of Google's: S3's words
+            bucket.proxy.fault("replace", kind="PUT", path="proof", body=b"", headers={"ETag": '"x"'}, times=9)
+            assert db.execute(f"SELECT cells FROM tessera_array('s3://{NAME}/proxied')").fetchall() == [(1,)]
+            message = raises(db, f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/there', {COLUMNS})", code="SQLITE_READONLY", says="the server ignores If-None-Match")
+            assert message.endswith("it can only be read; the paths of Google Cloud Storage that can be written begin with gcs://"), message
+            bucket.proxy.clear()
     db = bucket.connect(proxy="http://127.0.0.1:1", retries=0)
     bucket.proxy.clear()
     raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/direct')", code="SQLITE_BUSY")

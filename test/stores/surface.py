@@ -949,8 +949,10 @@ def test_server_without_conditions(bucket):
     """A server that ignores If-None-Match is found out before anything is written."""
     db = bucket.connect()
     bucket.proxy.fault("replace", kind="PUT", path="proof", body=b"", headers={"ETag": '"x"'}, times=9)
-    message = raises(db, f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/unsafe', {COLUMNS})")
-    print("    ", message)
+    condition = "x-goog-if-generation-match" if There.scheme == "gcs" else "If-None-Match"
+    message = raises(db, f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/unsafe', {COLUMNS})", code="SQLITE_READONLY",
+                     says=f"the server ignores {condition}, so two writers would overwrite each other: it can only be read")
+    assert message.endswith("read"), message
     assert bucket.keys("unsafe") == []
 
 
