@@ -662,7 +662,7 @@ static int check_list_root(tsr_checker *c) {
     const char *reason = tsr__store_modified(c->store, "", &when, NULL) >= 0 ? ": it is not a directory" : "";
     return tsr__fail(c->error, rc, "array not found: %s%s", c->store->name, reason);
   }
-  if (rc < 0) return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, fault.message);
+  if (rc < 0) return tsr__fail(c->error, rc, "array %s: %s", c->store->name, fault.message);
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (root_has(c, marks[i])) return TSR_OK;
   for (uint64_t i = 0; i < c->root.count; i++)
