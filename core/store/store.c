@@ -119,13 +119,21 @@ static bool concerns_all_files(const tsr_store *store, int rc) {
 /* Hashes a path, so that errors about different files have different subjects. */
 static uint32_t path_number(const char *path) { return (uint32_t)tsr__hash_text(0, path); }
 
+/* Returns true if a message begins with the name of an object below `path`, as those of buckets do. */
+static bool names_object_below(const tsr_store *store, const char *path, const char *message) {
+  const size_t root = strlen(store->name), size = strlen(path);
+  if (!store->place || strncmp(message, store->name, root) != 0 || message[root] != '/') return false;
+  return size == 0 || (strncmp(message + root + 1, path, size) == 0 && message[root + 1 + size] == '/');
+}
+
 /* Prepends the full path to the message, makes the path the error's subject, and returns `rc`, which is an argument
  * because `error` may be NULL. */
 static int store_wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
   if (rc >= 0 || concerns_all_files(store, rc)) return rc;
   size_t length = strlen(store->name);
   bool slash = *path && length > 0 && store->name[length - 1] != '/';
-  tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
+  if (!error || !names_object_below(store, path, error->message))
+    tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
   tsr__error_about(error, path_number(path));
   return rc;
 }

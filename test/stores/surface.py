@@ -803,6 +803,8 @@ def test_refused(bucket):
     status, code = {"azure": (401, "InvalidAuthenticationInfo"), "gcs": (401, "AuthenticationRequired")}.get(There.scheme, (400, "ExpiredToken"))
     bucket.proxy.fault("status", kind="LIST", status=status, code=code, times=99)
     raises(db, query, code="SQLITE_AUTH", says=code)
+    message = raises(db, f"SELECT * FROM tessera_check('s3://{NAME}/refused')", code="SQLITE_AUTH", says=code)
+    assert message.startswith(f"array s3://{NAME}/refused: "), message # it may well be there
     db = connect_anew(bucket)
     bucket.proxy.fault("status", kind="GET", path="__schema", status=403, code="AccessDenied", times=99)
     message = raises(db, query, code="SQLITE_AUTH", says="AccessDenied")
@@ -821,7 +823,8 @@ def test_absent(bucket):
     raises(db, QUERY.replace("errors", "absent"), says="eu-north-1")
     db = connect_anew(bucket)
     scope(db, bucket.proxy.port, "s3://no-such-bucket")
-    raises(db, "SELECT * FROM tessera_array('s3://no-such-bucket/x')", says="no such container" if There.scheme == "azure" else "no such bucket")
+    message = raises(db, "SELECT * FROM tessera_array('s3://no-such-bucket/x')", says="no such container" if There.scheme == "azure" else "no such bucket")
+    assert message.startswith("array s3://no-such-bucket/x: s3://no-such-bucket/x/"), message # what was asked, then the request; no name twice
     raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
     raises(db, f"SELECT tessera_vacuum('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
     for path in ("s3://", "s3:///x"):
