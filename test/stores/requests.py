@@ -23,6 +23,7 @@ TODAY = {
     "tessera_check": {"round_trips": 17},
 }
 
+LISTING_COUNTS = 0.1 # seconds: OPENING_MS of core/array/array.c
 ONE_BY_ONE = {"vacuum": 28} # DELETE more where a request deletes one object
 
 
@@ -35,6 +36,12 @@ def today(title, name, bound):
     return bound
 
 
+def again(bucket):
+    """How many more LIST there may be: two, if the requests of a statement took longer than a listing counts within it, as on a busy machine."""
+    times = [entry["time"] for entry in bucket.proxy.log]
+    return 2 if times and max(times) - min(times) > LISTING_COUNTS else 0
+
+
 def total(found):
     return sum(found.get(name, 0) for name in ("gets", "heads", "lists", "puts", "deletes"))
 
@@ -43,7 +50,10 @@ def at_most(bucket, title, found, **bounds):
     """Asserts upper bounds of counters; `total` is that of all requests. With --log, what misses the numbers is written there."""
     found = dict(found, total=total(found))
     assert not found["total"] or found.get("round_trips"), f"{title}: requests without round trips: {found}"
-    wrong = [f"{name} {found.get(name, 0)} > {bound}" for name, bound in bounds.items() if found.get(name, 0) > (bound if LOG else today(title, name, bound))]
+    lists = again(bucket)
+    more = {"lists": lists, "total": lists, "round_trips": lists // 2} # made at one time
+    wrong = [f"{name} {found.get(name, 0)} > {bound}" for name, bound in bounds.items()
+             if found.get(name, 0) > (bound if LOG else today(title, name, bound)) + more.get(name, 0)]
     text = f"{title}: {found}; to reach {bounds}"
     print("  " + text, flush=True)
     if LOG:
