@@ -88,6 +88,7 @@ int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_conn
   tsx_connection *connection = sqlite3_malloc64(sizeof *connection);
   if (!connection) return tsx_out_of_memory(error);
   memset(connection, 0, sizeof *connection);
+  connection->statement.number = 1; /* a snapshot of statement 0 is one that no statement shares */
   connection->db = db;
   connection->hooks = hooks;
   connection->references = 1;

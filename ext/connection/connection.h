@@ -45,7 +45,7 @@ typedef struct tsx_lost { /* a COMMIT that could not be published, until a state
 
 typedef struct tsx_statement { /* the running statement, or the last one */
   uint32_t cursors; /* open cursors */
-  uint64_t number; /* incremented when a cursor opens while none is open */
+  uint64_t number; /* from 1 on; incremented when a cursor opens while none is open */
   bool tiles_kept; /* idle cursors may keep tiles until the last open cursor is closed (open_array.c) */
 } tsx_statement;
 

@@ -129,6 +129,24 @@ def test_own_rows_of_the_transaction():
         db.close()
 
 
+def test_reverts_of_a_connection_that_has_read_nothing():
+    """The second revert took a snapshot of what the first one had looked at for the present state, and changed nothing."""
+    for path in "", "'a', ":
+        folder = tempfile.mkdtemp(dir=host.FOLDER)
+        db, other = (Database(os.path.join(folder, "t.db")) for _ in range(2))
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({path}x INTEGER DIMENSION, a INTEGER)")
+        other.query("INSERT INTO t VALUES(50, 9)")
+        time = last(other)
+        other.query("INSERT INTO t VALUES(52, 11)")
+        db.query("BEGIN IMMEDIATE")
+        same(db.value("SELECT tessera_revert('db:t', ?, '{\"x\":[59,59]}')", (time,)), 0)
+        same(db.value("SELECT tessera_revert('db:t', ?, '{\"x\":[52,58]}')", (time,)), 1)
+        db.query("COMMIT")
+        same(other.query("SELECT * FROM t"), [(50, 9)])
+        db.close()
+        other.close()
+
+
 def test_rows_of_one_place_are_compared_as_bags():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(duplicates=true, x INT32 DIMENSION(0, 9), v INT32)")
