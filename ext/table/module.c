@@ -294,14 +294,18 @@ static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* For xConnect: opens the array, and makes the declaration. If the array cannot be opened, takes
- * the declaration stored in NAME_config, and the table connects without its array. */
+/* For xConnect: opens the array, and makes the declaration. If the array cannot be opened, takes the declaration stored
+ * in NAME_config, and the table connects without its array. That may be an older declaration, and SQLite asks for none
+ * later: so after an error that passes, the table does not connect, and the next statement tries again. */
 static int open_for_connect(tsx_table *table, char **message) {
   tsr_error error = {0};
   sqlite3_stmt *reading = NULL;
   int code = tsx_store_is(table->path) ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && open_table(table, false, &error) == TSR_OK) {
     table->declared.declaration = tsx_columns_declaration(table);
+  } else if (code == SQLITE_OK && (error.code == TSR_NOMEM || error.code == TSR_INTERRUPT)) {
+    *message = sqlite3_mprintf("%s", error.message);
+    code = tsx_sqlite_code(error.code);
   } else {
     if (!reading) code = begin_reading(table, &reading);
     if (code != SQLITE_OK) {

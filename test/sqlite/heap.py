@@ -89,5 +89,29 @@ def test_zeros_that_find_no_memory():
         same(db.query("SELECT * FROM t"), [], sql)
 
 
+def test_a_table_that_finds_no_memory_when_it_is_opened():
+    """It has failed for lack of memory, and is opened by the next statement, with the columns that the array has now."""
+    for path in "", "'a', ":
+        name = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "t.db")
+        first = Database(name)
+        first.query(f"CREATE VIRTUAL TABLE t USING tessera({path}x INT64 DIMENSION(0, 9), a INT64)")
+        first.query("SELECT tessera_add_attribute('db:t', 'b INT64')")
+        failures = 0
+        for limit in range(2_000, 100_000, 2_000):
+            db = Database(name)
+            set_heap_limit(host.memory_used() + limit)
+            try:
+                db.query("SELECT x FROM t")
+            except Error as e:
+                assert e.code in (None, NOMEM) or "memory" in (e.text or ""), f"{limit} bytes: {e} ({e.code})"
+                failures += 1
+            finally:
+                set_heap_limit(0)
+            same(db.query("SELECT b FROM t"), [], f"{limit} bytes")
+            db.close()
+        first.close()
+        assert failures > 5, f"only {failures} statements ran out of memory"
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
