@@ -265,7 +265,22 @@ static int token_value(const constraint_parser *p, char **value, uint64_t *size)
 
 /* ---- Nodes: these functions return the number of a node, or a negative code -------------------------------------- */
 
+/* Returns true if the operation compares two values, so that each may be past INT64_MAX. */
+static bool takes_unsigned(tsr_operation operation) {
+  return operation == TSR_OP_EQUAL || operation == TSR_OP_UNEQUAL || operation == TSR_OP_LESS ||
+         operation == TSR_OP_LESS_EQUAL || operation == TSR_OP_GREATER || operation == TSR_OP_GREATER_EQUAL ||
+         operation == TSR_OP_IS || operation == TSR_OP_IS_NOT || operation == TSR_OP_NULLIF;
+}
+
+/* In front of arithmetic and functions, a number past INT64_MAX is a REAL, as in SQLite. */
+static void make_real(constraint_parser *p, uint32_t operand) {
+  tsr_node *node = &p->nodes[operand];
+  if (node->operation != TSR_OP_CONSTANT || node->value.type != TSR_VALUE_UNSIGNED) return;
+  node->value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = (double)node->value.as.unsigned_integer};
+}
+
 static int add_node(constraint_parser *p, tsr_operation operation, const uint32_t *operands, uint32_t count) {
+  for (uint32_t i = 0; i < count && !takes_unsigned(operation); i++) make_real(p, operands[i]);
   if (p->count == TSR_EXPRESSION_NODES) return tsr__fail(p->error, TSR_ERROR, "it is too long");
   if (p->count == p->room) {
     const uint32_t room = p->room ? 2 * p->room : 16;
@@ -383,7 +398,8 @@ static bool is_constant(const constraint_parser *p, int node, tsr_value_type typ
   return p->nodes[node].operation == TSR_OP_CONSTANT && p->nodes[node].value.type == type;
 }
 
-/* Converts digits, with a sign if `negative`. An integer outside of 64 bits becomes a REAL. */
+/* Converts digits, with a sign if `negative`. An integer outside of 64 bits becomes a REAL. One past INT64_MAX is
+ * compared exactly, as UINT64 columns need. */
 static tsr_value number_of(const char *text, bool negative) {
   uint64_t number = 0;
   bool integer = *text;
@@ -399,6 +415,7 @@ static tsr_value number_of(const char *text, bool negative) {
   }
   if (integer && number <= (uint64_t)INT64_MAX + negative)
     return (tsr_value){.type = TSR_VALUE_INTEGER, .as.unsigned_integer = negative ? 0 - number : number};
+  if (integer && !negative) return (tsr_value){.type = TSR_VALUE_UNSIGNED, .as.unsigned_integer = number};
   double real = 0;
   (void)tsr_real_parse(text, strlen(text), &real, NULL); /* skip_number has found its end */
   return (tsr_value){.type = TSR_VALUE_REAL, .as.real = negative ? -real : real};

@@ -436,6 +436,22 @@ def test_overflow():
     db.query("INSERT INTO t VALUES(1, 1)")
 
 
+def test_numbers_past_int64():
+    """A number from 2^63 on compares exactly with a column, also in quotes; it is a REAL in front of everything else."""
+    last, before = str(2**64 - 1), str(2**64 - 2)
+    for text, good, bad in ((f"v = {before}", [before], [last]), (f"v = '{before}'", [before], [last]), (f"{before} > v", ["1"], [before]), (f"v IN (1, {before})", ["1", before], ["2", last]),
+                            (f"v BETWEEN {2**63 - 1} AND {before}", [str(2**63)], [last, str(2**63 - 2)]), (f"v IS NOT {before}", [last], [before]),
+                            (f"CASE v WHEN {before} THEN 1 ELSE 0 END", [before], [last]), (f"nullif(v, {before}) IS NOT NULL", [last], [before]),
+                            (f"v <= {2**64}", [last], []), (f"v > -{before}", ["0", last], []), (f"i < {before} AND r < {before}", ["0"], []), (f"i + {before} > r * {before}", ["0"], []), (before, ["0"], [])):
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera(id INT64 DIMENSION, v UINT64 CHECK({text}), i INT64, r FLOAT64)")
+        for n, value in enumerate(good):
+            db.query("INSERT INTO t VALUES(?, ?, 5, 0.5)", (n, value))
+        for value in bad:
+            failure(db, "INSERT INTO t VALUES(9, ?, 5, 0.5)", (value,), f"v is {value} at id=9")
+        db.close()
+
+
 def test_texts_beside_columns():
     """A text beside a column of numbers is a number where it is spelled as one, and a message shows the text that breaks a CHECK."""
     db = Database()
