@@ -533,6 +533,10 @@ TSR_API void tsr_cover_close(tsr_cover *cover);
  * made before the filter runs, so they can neither exclude cells nor spare a look at them. */
 TSR_API bool tsr_coordinates_lossy(const tsr_schema *schema);
 
+/* Returns true if the field has a DEFAULT. A schema does not say whether its fill value was declared, but one other
+ * than TileDB's default must have been. */
+TSR_API bool tsr_field_has_default(const tsr_field *field);
+
 /* ---- Web map tiles ----------------------------------------------------------------------------------------------- */
 
 /* What the pixels of one side of a picture show, for tsr_downsample_open. A place is a set of coordinates, and a pixel

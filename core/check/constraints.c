@@ -31,7 +31,7 @@ static int find(tsr_array *array, tsr_constraint_set *set, uint64_t memory_bytes
                 tsr_error *error) {
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, set->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error));
-  const int rc = tsr__constraints_find(set, 0, snapshot, memory_bytes, found, error);
+  const int rc = tsr__constraints_find(set, 0, snapshot, false, memory_bytes, found, error);
   tsr_snapshot_close(snapshot);
   return rc;
 }

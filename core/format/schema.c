@@ -44,6 +44,7 @@
 #include "model/domain.h"
 #include "model/name.h"
 #include "filter/pipeline.h"
+#include "tessera_host.h"
 
 /* below version 6: largest sum of the sizes of fill values, in bytes */
 #define NO_FILL_MAX ((uint64_t)1 << 24)
@@ -504,6 +505,17 @@ int64_t tsr__schema_field(const tsr_schema *schema, const char *name) {
   for (uint64_t i = 0; i < count; i++)
     if (!strcmp(schema->fields[i].name, name)) return (int64_t)i;
   return -1;
+}
+
+bool tsr_field_has_default(const tsr_field *field) {
+  const uint64_t each = tsr_datatype_size(field->datatype), usual = field->cell_size ? field->cell_size : each;
+  uint8_t value[8];
+  if (!field->fill || field->is_dimension) return false;
+  if (field->fill_size != usual) return true;
+  tsr__datatype_fill(field->datatype, value);
+  for (uint64_t i = 0; i < usual; i += each)
+    if (memcmp(field->fill + i, value, each)) return true;
+  return false;
 }
 
 bool tsr__schema_has_text(const tsr_schema *schema) {

@@ -486,7 +486,7 @@ static int find_in_batch(tsr_constraint_set *set, const tsr_constraint_item *ite
   return TSR_OK;
 }
 
-static int find_in_reader(tsr_constraint_set *set, uint32_t from, tsr_reader *reader, tsr_column *columns,
+static int find_in_reader(tsr_constraint_set *set, uint32_t from, tsr_reader *reader, bool fill, tsr_column *columns,
                           const bool *fields, tsr_constraint_finding *found, tsr_error *error) {
   const tsr_batch *batch;
   int rc;
@@ -497,6 +497,7 @@ static int find_in_reader(tsr_constraint_set *set, uint32_t from, tsr_reader *re
       if (!fields[f]) continue;
       TSR_TRY(tsr_reader_column(reader, f, &column, error));
       columns[f] = *column;
+      columns[f].unwritten &= !fill;
     }
     const tsr_constraint_cells cells = {
         .columns = columns, .selection = batch->selection, .first = batch->first, .count = batch->count};
@@ -506,8 +507,8 @@ static int find_in_reader(tsr_constraint_set *set, uint32_t from, tsr_reader *re
   return rc;
 }
 
-int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, uint64_t memory_bytes,
-                          tsr_constraint_finding *found, tsr_error *error) {
+int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, bool fill,
+                          uint64_t memory_bytes, tsr_constraint_finding *found, tsr_error *error) {
   bool *fields;
   tsr_column *columns;
   tsr_reader *reader;
@@ -521,7 +522,7 @@ int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *
   const tsr_request request = {.fields = fields, .memory_bytes = memory_bytes};
   TSR_TRY(tsr_reader_open(snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &request, error);
-  if (rc >= 0) rc = find_in_reader(set, from, reader, columns, fields, found, error);
+  if (rc >= 0) rc = find_in_reader(set, from, reader, fill, columns, fields, found, error);
   tsr_reader_close(reader);
   return rc;
 }
@@ -540,12 +541,40 @@ static int check_name(const tsr_constraint_set *set, const char *name, tsr_error
   return TSR_OK;
 }
 
-/* Fails if a committed cell breaks the last constraint of the set. */
+/* Fails if the last constraint of the set reads only attributes with a DEFAULT, and these break it: no cell could have
+ * the DEFAULT. */
+static int check_defaults(tsr_constraint_set *set, tsr_error *error) {
+  const tsr_constraint_item *item = &set->items[set->count - 1];
+  tsr_column *columns;
+  uint64_t *offsets;
+  uint32_t attributes = 0, last = 0, broken = 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&set->arena, set->fields + UINT64_C(1), &columns, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&set->arena, 2 * (set->fields + UINT64_C(1)), &offsets, error));
+  for (uint32_t f = 0; f < set->fields; f++) {
+    const tsr_field *field = &set->schema->fields[f];
+    if (!item->reads[f]) continue;
+    if (!tsr_field_has_default(field)) return TSR_OK;
+    offsets[2 * f + 1] = field->fill_size;
+    columns[f] = (tsr_column){.values = field->fill, .cell_size = field->cell_size, .constant = true};
+    if (!field->cell_size) columns[f].offsets = &offsets[2 * f];
+    attributes++, last = f;
+  }
+  if (!attributes) return TSR_OK;
+  const tsr_constraint_cells cells = {.columns = columns, .count = 1};
+  TSR_TRY(select_broken(set, item, &cells, 0, 1, &broken, error));
+  if (!broken) return TSR_OK;
+  if (attributes > 1) return tsr__fail(error, TSR_CHECK, "the DEFAULTs of its columns break %.200s", item->shown.text);
+  return tsr__fail(error, TSR_CHECK, "the DEFAULT of '%s' breaks %.200s",
+                   tsr__shown_name(set->schema->fields[last].name).text, item->shown.text);
+}
+
+/* Fails if a committed cell breaks the last constraint of the set, or would do so as soon as an UPDATE gives it the
+ * fill value of an attribute that it lacks. */
 static int check_existing(tsr_constraint_set *set, tsr_array *array, tsr_error *error) {
   tsr_constraint_finding found;
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, set->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error));
-  const int rc = tsr__constraints_find(set, set->count - 1, snapshot, 0, &found, error);
+  const int rc = tsr__constraints_find(set, set->count - 1, snapshot, true, 0, &found, error);
   tsr_snapshot_close(snapshot);
   TSR_TRY(rc);
   if (*found.fault) return tsr__fail(error, TSR_ERROR, "it cannot be evaluated for a cell: %s", found.fault);
@@ -568,6 +597,7 @@ static int add_to_array(tsr_constraint_set *set, tsr_array *array, const char *n
   if (!set->items) TSR_TRY(open_set(set, array, &(tsr_metadata){0}, error));
   const int rc = add_item(set, name, strlen(name), text, size, error);
   if (rc < 0) return tsr__wrap(error, "CHECK %.100s", name);
+  TSR_TRY(check_defaults(set, error));
   if (!untested) TSR_TRY(check_existing(set, array, error));
   TSR_TRY(key_of(name, &key, error));
   const tsr_metadatum entry = {.key = (const char *)key.data,

@@ -471,9 +471,10 @@ typedef struct tsr_constraint_finding {
   char fault[TSR_FINDING_TEXT]; /* why it could not be evaluated; "": it was */
 } tsr_constraint_finding;
 
-/* Looks for cells of a snapshot that break a constraint. `found` has an element for each item from `from` on. */
-int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, uint64_t memory_bytes,
-                          tsr_constraint_finding *found, tsr_error *error);
+/* Looks for cells of a snapshot that break a constraint. `found` has an element for each item from `from` on. `fill`:
+ * an attribute that a cell lacks has its fill value; otherwise it is null. */
+int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, bool fill,
+                          uint64_t memory_bytes, tsr_constraint_finding *found, tsr_error *error);
 
 /* Sets broken[i] to 1 for each cell that breaks a constraint of the writer's array, else to 0, and *count to their
  * number. `first` receives the message of the first of them. The cells are in no box. TSR_ERROR: a constraint cannot be

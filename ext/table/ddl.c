@@ -203,17 +203,6 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
   sqlite3_str_appendchar(out, 1, ')');
 }
 
-/* Returns true if the fill value is the one that TileDB uses if none is set. */
-static bool has_default_fill(const tsr_field *f) {
-  uint8_t fill[8];
-  uint64_t each = tsr_datatype_size(f->datatype);
-  tsr_datatype_fill(f->datatype, fill);
-  if (f->values_per_cell == TSR_VARIABLE && f->fill_size != each) return false;
-  for (uint64_t i = 0; i + each <= f->fill_size; i += each)
-    if (memcmp(f->fill + i, fill, each) != 0) return false;
-  return true;
-}
-
 static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
   sqlite3_str_appendall(out, " ENUM(");
   for (uint64_t i = 0; i < e->count; i++) {
@@ -228,7 +217,7 @@ static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
 static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumeration *e) {
   bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* a float's default is NaN, which reads as NULL */
   if (f->nullable && !f->fill_validity) return;
-  if (has_default_fill(f) && (!f->nullable || is_float)) return;
+  if (!tsr_field_has_default(f) && (!f->nullable || is_float)) return;
   uint64_t code = 0;
   if (e) {
     memcpy(&code, f->fill, f->fill_size < 8 ? f->fill_size : 8);

@@ -549,20 +549,6 @@ void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
 
 /* ---- Making a row ------------------------------------------------------------------------------------------------ */
 
-/* Returns true if the field has a DEFAULT. A schema does not say whether its fill value was declared, but one other
- * than TileDB's default must have been. */
-static bool declares_default(const tsr_field *field) {
-  uint64_t each = tsr_datatype_size(field->datatype);
-  uint64_t usual = field->cell_size ? field->cell_size : each;
-  uint8_t value[8];
-  tsr_datatype_fill(field->datatype, value);
-  if (!field->fill || field->is_dimension) return false;
-  if (field->fill_size != usual) return true;
-  for (uint64_t i = 0; i < usual; i += each)
-    if (memcmp(field->fill + i, value, each)) return true;
-  return false;
-}
-
 /* Chooses the shortcut of a field, unless its values are labels. */
 static void find_shortcut(const tsx_row *row, cell_field *f) {
   const tsr_field *field = f->field;
@@ -588,7 +574,7 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
   const tsr_field *field = f->field = &row->schema->fields[i];
   f->name = names[i];
   names[i] = NULL;
-  f->has_default = declares_default(field);
+  f->has_default = tsr_field_has_default(field);
   f->column = -1;
   for (uint32_t c = 0; c < table->column_count && f->column < 0; c++)
     if (tsx_column_shows(&table->columns[c], field) && /* several attributes may be anonymous: their numbers decide */

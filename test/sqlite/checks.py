@@ -9,6 +9,7 @@ import random
 import shutil
 import struct
 import sys
+import tempfile
 
 import create_stream
 import host
@@ -253,14 +254,37 @@ def test_unwritten_columns_of_an_update():
         db = Database()
         db.query(f"CREATE VIRTUAL TABLE t USING tessera(kind={kind}, id INT64 DIMENSION(0, 9, 10), v INT64)")
         db.query("INSERT INTO t VALUES(1, 1), (4, 4)")
-        db.query("SELECT tessera_add_attribute('db:t', 'w INT64 DEFAULT -1 CHECK(w > 0)')")
-        failure(db, "UPDATE t SET v = 2 WHERE id = 1", (), "w is -1 at id=1")
+        db.query("SELECT tessera_add_attribute('db:t', 'w INT64 DEFAULT 3')")
+        db.query("SELECT tessera_add_check('db:t', 'order', 'w > id + 2', '{\"existing\":\"keep\"}')")
+        failure(db, "UPDATE t SET v = 2 WHERE id = 1", (), "w is 3 at id=1")
         same(sorted(db.query("SELECT id, v FROM t WHERE v IS NOT NULL")), [(1, 1), (4, 4)])
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, id INT64 DIMENSION(0, 9, 10), v INT64, w INT64 CHECK(w IS NOT NULL))")
     db.query("INSERT INTO t VALUES(1, 1, 1), (4, 4, 4)")
     failure(db, "UPDATE t SET v = 2 WHERE id = 2", (), "w is NULL at id=2")
     db.query("UPDATE t SET v = 2, w = 2 WHERE id = 2")
+
+
+def test_defaults():
+    """A DEFAULT that breaks a CHECK is refused, and so is a CHECK that cells without the attribute would break once an UPDATE writes it."""
+    for path in PATHS:
+        db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "t.db"))
+        make = f"CREATE VIRTUAL TABLE t USING tessera({path}id INT64 DIMENSION(0, 9, 10), v INT64"
+        for columns, why in (("w INT64 DEFAULT -1 CHECK(w > 0)", "the DEFAULT of 'w' breaks w > 0"), ("w INT64 NOT NULL DEFAULT -1, CHECK(w > 0)", "the DEFAULT of 'w' breaks w > 0"),
+                             ("w TEXT DEFAULT 'no' CHECK(w IN ('yes', 'maybe'))", "the DEFAULT of 'w' breaks w IN"), ("w TEXT ENUM('a', 'b') NOT NULL DEFAULT 'b' CHECK(w = 'a')", "the DEFAULT of 'w' breaks w = 'a'"),
+                             ("w INT64 DEFAULT 5, y INT64 DEFAULT 4, CHECK(w <= y)", "the DEFAULTs of its columns break w <= y")):
+            error = db.error(f"{make}, {columns})")
+            check_contains(error.text, why)
+            assert error.extended in (None, CHECK_FAILED), error.extended
+        db.query(f"{make}, a INT64 NOT NULL CHECK(a > 0), b INT64 DEFAULT 5 CHECK(b > 0), c INT64 DEFAULT 1 CHECK(c >= v AND c < 9), d TEXT CHECK(d IS NOT NULL))")
+        check_contains(db.error("SELECT tessera_add_attribute('db:t', 'w INT64 DEFAULT -1 CHECK(w > 0)')").text, "the DEFAULT of 'w' breaks w > 0")
+        check_contains(db.error("SELECT tessera_add_check('db:t', 'c5', 'b <> 5')").text, "the DEFAULT of 'b' breaks b <> 5")
+        db.query("INSERT INTO t VALUES(1, 1, 1, 1, 1, 'd')")
+        check_contains(db.error("SELECT tessera_add_attribute('db:t', 'y INT64 NOT NULL CHECK(y > 0)')").text, "1 cells break y > 0, one where y is -9223372036854775808 at id=1")
+        check_contains(db.error("SELECT tessera_add_attribute('db:t', 'z INT64 DEFAULT 2 CHECK(z < id)')").text, "1 cells break z < id, one where z is 2 at id=1")
+        db.query("UPDATE t SET v = 0")
+        same([row[1] for row in db.query("PRAGMA table_info(t)")], ["id", "v", "a", "b", "c", "d"])
+        db.close()
 
 
 def test_long_names():
