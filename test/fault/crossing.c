@@ -214,6 +214,7 @@ static void *live(void *argument) {
   pthread_mutex_unlock(&mutex);
   codes[me] = try_sync();
   self = 0;
+  if (codes[me] != SQLITE_OK && codes[me] != SQLITE_BUSY && codes[me] != SQLITE_ABORT) fail(message);
   if (codes[me] == SQLITE_OK) expect_copy();
   self = me;
   ended[me] = true;
