@@ -619,4 +619,69 @@ def test_command_with_odd_input():
         same((long.returncode, told), (130, (b"", b"")), "Ctrl-C")
 
 
+def told(act):
+    """Returns what a call returns, or its error without what differs in its beginning."""
+    try:
+        return act()
+    except Exception as e:
+        return type(e).__name__, str(e).removeprefix("tessera_stream: ")
+
+
+def test_comparisons():
+    """len(), aggregates and the stream of where() and sel() agree about every value: rows, or an error; texts with offsets are instants in UTC."""
+    frame = pd.DataFrame({"k": range(4), "i8": np.array([1, -2, 3, 127], "i1"), "u64": np.array([1, 2, 3, 2**64 - 1], "u8"), "f": [1.5, 2.5, 3, 4.0], "name": ["a", "5", "c", "10"],
+                          "b": [True, False, True, True], "c": pd.Categorical(["x", "y", "x", "y"]), "n": pd.Categorical([10, 20, 10, 20]), "clock": [datetime.time(5), datetime.time(6, 30), datetime.time(7), datetime.time(23, 59, 59)],
+                          "d": pd.date_range("2020-01-01", periods=4), "t": pd.date_range("2020-01-01", periods=4, freq="h")})
+    a = tessera.create("compared", frame, dimensions=["k"])
+    texts = ["2020-01-01T02:30+02:00", "2020-01-01T02:30Z", "2020-01-01 01", "2020-01-01T01:00:00.0000001", "2020", "monday", "2020-1-1", "2020-01-01 25:00", "01/02/2020", "2020-01-01+02:00", "2020-01-01T00+25:00", "", 5, 2.5]
+    values = {"i8": [2.5, 300, -300, "2", "x", np.inf, -np.inf, True, np.int8(3), np.float32(2.5)], "u64": [2.5, -1, 2**64 - 1, 2**64, "18446744073709551615", 1e30], "f": ["x", 2, "2.5", np.inf],
+              "name": [5, 5.0, "5", b"5", True], "b": [True, 0, 2, "x", "true"], "c": ["x", 5, "zz"], "n": [10, 15, "10", "x"], "clock": ["06:00", "6", "x", datetime.time(6, 0, 0, 1), 6, "06:00:00.5", "25:00"], "d": texts, "t": texts}
+    for column, operator, value in ((column, operator, value) for column in values for value in values[column] for operator in ("=", "<", "<=", ">", ">=", "in")):
+        part = told(lambda: a.where(column, operator, [value] if operator == "in" else value))
+        if not isinstance(part, tuple):
+            wanted = told(lambda: part.arrow().num_rows)
+            same((told(lambda: len(part)), told(lambda: part.count("k")), told(lambda: len(part.df()))), (wanted,) * 3, (column, operator, value))
+    for several in (np.array([1, 3]), pd.Series([1, 3]), pd.Index([1, 3]), [np.int64(1), 3], np.array([1.0, 3.0])):
+        same((a.sel(k=several).df().k.tolist(), len(a.where("k", "in", several))), ([1, 3], 2), repr(several))
+    at = tessera.create("compared_at", frame, dimensions=["t"])
+    for text, found in (("2020-01-01T02:30+02:00", 3), ("2020-01-01T02:30Z", 1), (pd.Timestamp("2020-01-01T02:30", tz="Europe/Berlin"), 2), ("0000-01-01T00:00", 4), ("9999-12-31T23:00-00:30", 0)):
+        same((len(a.where("t", ">", text)), len(at.sel(t=(text, None)).df()), len(at.sel(t=(text, None)))), (found,) * 3, text)
+    for strange in ("monday", "2020-1-1", "2020-01-01 25:00", "", "2020-01-01+02:00", "0000-01-01T00:00+01:00", "9999-12-31T23:59-02:00"):
+        fails(tessera.Mismatch, f"t: {strange!r} is not a valid DATETIME_US" if "59" not in strange and "0000" not in strange else "in UTC it is outside of the years", lambda: a.where("t", ">", strange))
+        fails(tessera.Mismatch, repr(strange), lambda: at.sel(t=strange))
+    same([len(a.where("d", operator, "2020-01-02T05:00")) for operator in ("<", "<=", "=", ">=", ">")], [2, 2, 0, 2, 2], "finer than days")
+    same([len(a.where("d", operator, "2020-01")) for operator in ("<", "<=", "=", ">=", ">")], [0, 1, 1, 4, 3], "a month is its first day")
+    fails(tessera.Mismatch, "t is DATETIME_US, and this is a number", lambda: a.where("t", ">", 5))
+    same(len(tessera.open("compared", datetimes="integer").where("t", ">", 5)), 4, "numbers of units")
+
+
+def test_zones():
+    """Text without an offset is of the zone that the column had in a DataFrame, as in pandas; instants without a zone are refused."""
+    hours = pd.date_range("2020-01-01", periods=6, freq="h", tz="Europe/Berlin", name="t")
+    frame = pd.DataFrame({"v": range(6), "w": hours + pd.Timedelta("1min")}, index=hours)
+    for zone, kind in ((None, "zoned"), ("UTC+05:30", "fixed"), ("arrow", "arrow")):
+        frame = frame if zone is None else frame.tz_convert(datetime.timezone(datetime.timedelta(hours=5.5))) if kind == "fixed" else frame.astype({"w": pd.ArrowDtype(pa.timestamp("us", "Asia/Tokyo"))})
+        a = tessera.create(kind, frame)
+        for text in ("2020-01-01T02:00", "2020-01-01 05:30", "2020-01-01", "2020-01", "2020-01-01T02:00+01:00", "2020-01-01T00:30Z"):
+            at = pd.Timestamp(text) if pd.Timestamp(text).tz is not None else pd.Timestamp(text).tz_localize(frame.index.tz)
+            expected = frame.v[frame.index >= at].tolist()
+            same((a.sel(t=(text, None)).df().v.tolist(), a.sel(t=slice(text, None)).df().v.tolist(), a[text:].df().v.tolist(), len(a.sel(t=(text, None))), a.sel(t=[text]).df().v.tolist()),
+                 (expected, expected, expected, len(expected), frame.v[frame.index == at].tolist()), (kind, text))
+            stamp = pd.Timestamp(text)
+            stamp = stamp if stamp.tz is not None else stamp.tz_localize(frame.w.dt.tz)
+            same((a.where("w", ">", text).df().v.tolist(), len(a.where("w", ">", text))), (frame.v[frame.w > stamp].tolist(), int((frame.w > stamp).sum())), (kind, text))
+        same(a.sel(t=frame.index[2]).df().v.tolist(), [2], kind)
+        for several in (frame.index[1:3], frame.index[1:3].to_series(), list(frame.index[1:3])):
+            same(a.sel(t=several).df().v.tolist(), [1, 2], "an index")
+        same(a.sel(t=a.bounds["t"]).df().v.tolist(), list(range(6)), "bounds are in UTC")
+        same(pd.Timestamp(a.min("w")), frame.w.min() if kind != "arrow" else pd.Timestamp(frame.w.min()), "min")
+        for naive in (pd.Timestamp("2020-01-01"), datetime.datetime(2020, 1, 1), datetime.date(2020, 1, 1), np.datetime64("2020-01-01")):
+            for act in (lambda: a.sel(t=naive), lambda: a.sel(t=(naive, None)), lambda: a.where("w", "<", naive), lambda: a[naive:]):
+                fails(TypeError, "has the time zone", act)
+    clocks = tessera.create("clocks", pd.DataFrame({"t": pd.date_range("2020-10-25", periods=5, freq="h", tz="Europe/Berlin")}))
+    fails(tessera.Mismatch, "is there twice", lambda: clocks.where("t", ">", "2020-10-25T02:30"))
+    fails(tessera.Mismatch, "not at all", lambda: clocks.where("t", ">", "2020-03-29T02:30"))
+    same([len(clocks.where("t", ">=", f"2020-10-25T02:00{offset}")) for offset in ("+02:00", "+01:00")], [3, 2], "the offset tells which")
+
+
 run(globals(), "SELECTs over arrays and DataFrames give SQLite's rows")

@@ -28,6 +28,8 @@ from typing import Any
 
 from . import statements as sql
 from .errors import Corrupt, Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
+from .instants import ATTOSECONDS as _ATTOSECONDS
+from .instants import Between, compared, has_text, in_utc, instant, is_beyond_texts, is_instant, number, time_of_day, zone_of
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -53,8 +55,6 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
 
 _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
-_ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
-                "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _LETTERS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m", "SEC": "s", "MS": "ms", "US": "us", "NS": "ns", "PS": "ps", "FS": "fs",
             "AS": "as"}   # numpy's name of a unit
 _DURATION = "__tessera_duration."   # metadata: the TIME field of that name has durations, and not times of day
@@ -337,21 +337,13 @@ def _attoseconds(duration):
 _UNITS_AS_TEXT = re.compile(r"\s*(?:[-+]?\d+|\d+(?::\d+){1,2}(?:\.\d*)?)\s*")   # a number, or a time of day
 
 
-class _Between:
-    """A duration that lies between a number of units and the next one."""
-
-    def __init__(self, low, exact):
-        self.low = low
-        self.exact = exact   # a Fraction
-
-
 def _count_units(duration, kind):
     """Returns a duration as a number of the unit of a datatype."""
     unit = _ATTOSECONDS[kind.rpartition("_")[2]]
     whole, rest = divmod(_attoseconds(duration), unit)
     if not -2 ** 63 < whole < 2 ** 63:   # no column has it, and SQLite no such integer
-        return _Between(-2 ** 63 + 1 if whole < 0 else 2 ** 63 - 2, fractions.Fraction(rest, unit) + whole)
-    return _Between(whole, fractions.Fraction(rest, unit) + whole) if rest else whole
+        return Between(-2 ** 63 + 1 if whole < 0 else 2 ** 63 - 2, fractions.Fraction(rest, unit) + whole)
+    return Between(whole, fractions.Fraction(rest, unit) + whole) if rest else whole
 
 
 def _units(duration, label, kind):
@@ -677,6 +669,17 @@ class Array(Stream):
                 except Range:
                     pass   # nothing is there
 
+    def check_comparisons(self):
+        """Raises the error that a stream would if where() compares an attribute with what it cannot be: SQL would compare them, and find something or nothing."""
+        attributes = self.attributes if self._options.get("where") else ()
+        terms = [term for term in self._options.get("where", ()) if term[0] in attributes]
+        if terms:
+            Array(self._connection, self.path, None, {**{name: self._options[name] for name in ("as_of", "since", "enums", "datetimes") if name in self._options}, "where": terms}, self._state)._token_freed()
+
+    def _token_freed(self):
+        functions = _functions(self.connection)
+        functions.free_stream(functions.take_new(self._token().encode()))
+
     def _check_box(self):
         functions = _functions(self.connection)
         functions.free_stream(functions.take_new(self._rows("SELECT tessera_stream(?, ?, ?)", self.path, _json(self._box), _json(self._times()))[0][0].encode()))
@@ -736,11 +739,14 @@ class Array(Stream):
 
     @property
     def bounds(self) -> dict[str, tuple]:
-        """The lowest and highest coordinate of each dimension that has been written; empty if nothing has been."""
+        """The lowest and highest coordinate of each dimension that has been written; empty if nothing has been. Instants are in UTC; the text ends in Z if they had
+        a time zone in a DataFrame."""
         found = {name: tuple(ends) for name, ends in json.loads(self._about("non_empty_domain", "tessera_array")[0][0] or "{}").items()}
         if any(isinstance(end, str) and end.isdecimal() for ends in found.values() for end in ends):
             large = {name for name, in self._about("name", "tessera_schema", "role = 'dimension' AND datatype = 'UINT64'")}
             found = {name: tuple(map(int, ends)) if name in large else ends for name, ends in found.items()}   # the digits of those past INTEGER
+        if any(isinstance(end, str) for ends in found.values() for end in ends):
+            found.update({name: tuple(f"{end}Z" if isinstance(end, str) else end for end in found[name]) for name in self._zones() if name in found})
         return found
 
     @property
@@ -819,7 +825,7 @@ class Array(Stream):
                 return numpy.empty(0)
             more = numpy.timedelta64(length - 1, numpy.datetime_data(low.dtype)[0]) if isinstance(low, numpy.datetime64) else length - 1
             high = low if length == 1 else low + more
-            found = numpy.load(io.BytesIO(array.sel(**{dim: (low, high)})._npy(label)))
+            found = numpy.load(io.BytesIO(array.sel(**{dim: (in_utc(low), in_utc(high))})._npy(label)))
             return found if found.dtype.kind != "S" else numpy.array([text.decode("utf-8", "replace") for text in found.tolist()], object)
         return values
 
@@ -857,7 +863,7 @@ class Array(Stream):
         for name, value in dims.items():
             self._expect("dimension or label", name, "dimension", "label")
             units = self._in_units(name, value)
-            units = [one for one in units if not isinstance(one, _Between)] if isinstance(units, list) else [] if isinstance(units, _Between) else units
+            units = [one for one in units if not isinstance(one, Between)] if isinstance(units, list) else [] if isinstance(units, Between) else units
             given, value = value, _bounds(name, units)
             if isinstance(value, list) and value and self._goes_down(name, *value):
                 falls = self._falls(name)
@@ -969,13 +975,13 @@ class Array(Stream):
             if label in self.dims:
                 from .blocks import near
                 within = tolerance if units is value or tolerance is None else _length(tolerance, self._about("datatype", "tessera_schema", f"name = {sql.text(label)}")[0][0])
-                found[label] = near(self, label, units.exact if isinstance(units, _Between) else _coordinate(units), _SIDES[method], within)
+                found[label] = near(self, label, units.exact if isinstance(units, Between) else _coordinate(units), _SIDES[method], within)
                 continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             kind, dim = known[label]
             within = _units(tolerance, label, kind)
-            if isinstance(units, _Between):
+            if isinstance(units, Between):
                 index = self._nearest_between(label, units, _SIDES[method], within)
             else:
                 value = _coordinate(units)
@@ -1002,11 +1008,11 @@ class Array(Stream):
         if operator == "in" and (isinstance(value, (str, bytes)) or not hasattr(value, "__iter__")):
             raise Mismatch(f"where({attribute!r}, 'in', {value!r}): \"in\" needs a list of values")
         self._expect("column", attribute, "attribute", "dimension", "label")
-        value = self._in_units(attribute, list(value) if operator == "in" else None if is_missing(value) else value)
-        if isinstance(value, _Between):   # two values of the column
-            operator, value = {"<": ("<=", value.low), ">=": (">", value.low), "=": ("in", []), "==": ("in", [])}.get(operator, (operator, value.low))
+        value = self._in_units(attribute, list(value) if operator == "in" else None if is_missing(value) else value, compares=True)
+        if isinstance(value, Between):   # two values of the column
+            operator, value = compared(operator, value)
         elif operator == "in":
-            value = [one for one in value if not isinstance(one, _Between)]
+            value = [one for one in value if not isinstance(one, Between)]
         return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
 
     def _expect(self, what, name, *roles):
@@ -1018,20 +1024,68 @@ class Array(Stream):
         """The names of the fields that have durations."""
         return {key[len(_DURATION):] for key, in self._rows("SELECT key FROM tessera_metadata(?, ?) WHERE key GLOB '__tessera_duration.*'", self.path, self._key())}
 
-    def _in_units(self, name, value):
-        """Returns a value, or a list, tuple or slice of some, with durations as numbers of the column's unit, if the column has durations."""
+    def _zones(self):
+        """The time zones that columns of instants had in a DataFrame, by name."""
+        return {name: zone for name, zone in ((name, zone_of(dtype)) for name, dtype in self._dtypes().items()) if zone}
+
+    def _in_units(self, name, value, compares=False):
+        """Returns a value, or a list, tuple or slice of some, as the column has it: durations as numbers of its unit, instants as ISO text in UTC. Fails if
+        the column's type can have no such value. compares: what lies between two values of the column is a Between; else only durations are."""
         value = _listed_durations(value)
         parts = [value.start, value.stop] if isinstance(value, slice) else value if isinstance(value, (list, tuple)) else [value]
-        word = next((part for part in parts if isinstance(part, str) and not _UNITS_AS_TEXT.fullmatch(part)), None)
-        if not any(map(_is_duration, parts)) and word is None or name not in self._durations():
+        plain = all(type(part) in (int, float, bool, type(None)) for part in parts)
+        if plain and "://" in self.path:   # of an array in a bucket it would be a request
             return value
-        if word is not None:
-            raise Mismatch(f"{name}={word!r}: {name} has durations: give pandas.Timedelta({word!r}), or a number of units")
-        kind = self._about("datatype", "tessera_schema", f"name = {sql.text(name)}")[0][0]
-        parts = [_count_units(part, kind) if _is_duration(part) else part for part in parts]
+        found = self._about("datatype", "tessera_schema", f"name = {sql.text(name)} AND (cell_val_num = 1 OR role <> 'attribute' OR datatype IN ('ASCII', 'UTF8')) AND enumeration IS NULL")
+        kind = found[0][0] if found else ""
+        if getattr(value, "ndim", 0):
+            if value.ndim != 1 or not kind:
+                return value
+            value = parts = list(value)
+        durations = kind.startswith("TIME_") and name in self._durations()
+        zone = self._zones().get(name) if kind.startswith("DATETIME_") and not plain else None
+        parts = [self._in_column(name, kind, durations, zone, compares, _scalar(part)) for part in parts]
+        if not compares:
+            parts = [part.exact if isinstance(part, Between) and not durations else part for part in parts]
         if isinstance(value, (slice, tuple)) and len(parts) == 2:   # the ends of a range
-            parts = [part if not isinstance(part, _Between) else part.low + (end == 0) for end, part in enumerate(parts)]
+            parts = [part if not isinstance(part, Between) else part.low + (end == 0) for end, part in enumerate(parts)]
         return slice(*parts, value.step) if isinstance(value, slice) else type(value)(parts) if isinstance(value, (list, tuple)) else parts[0]
+
+    def _in_column(self, name, kind, durations, zone, compares, value):
+        """Returns one value for _in_units()."""
+        if value is None or is_missing(value):
+            return value
+        if durations and isinstance(value, str) and not _UNITS_AS_TEXT.fullmatch(value):
+            raise Mismatch(f"{name}={value!r}: {name} has durations: give pandas.Timedelta({value!r}), or a number of units")
+        if durations:
+            return _count_units(value, kind) if _is_duration(value) else value
+        if _NUMBERS.match(kind):
+            if _is_word(value):
+                raise Mismatch(f"{name}: {value!r} is not a valid {kind}")
+            return number(kind, _plain(value))
+        if kind == "BOOL":
+            value = {"true": 1, "false": 0}.get(value.lower(), value) if isinstance(value, str) else _plain(value)
+            if value not in (0, 1):
+                raise Mismatch(f"{name}: {value!r} is not a valid BOOL")
+            return value
+        if kind in _TEXTS and isinstance(value, bytes):
+            return value.decode()
+        if not kind.startswith(("DATETIME_", "TIME_")):
+            return value
+        if is_instant(value) and kind.startswith("DATETIME_"):
+            if zone and getattr(value, "tzinfo", None) is None:
+                raise TypeError(f"{name}={value!r}: {name} has the time zone {zone}, and this instant has none: pandas.Timestamp(..., tz={zone!r}) has it, and text without an offset "
+                                "is read in it")
+            given, zone = _plain(value), None
+            if not has_text(given) and not compares:   # of a year that has no text, which a box compares all the same
+                return value
+            value = given
+        value = _plain(value) if not isinstance(value, (int, float, str)) else value
+        if isinstance(value, str):
+            return time_of_day(name, kind, value) if kind.startswith("TIME_") else instant(name, kind, value, zone)
+        if self._options.get("datetimes") in ("integer", *(["duration"] if kind.startswith("TIME_") else [])) or not compares and is_beyond_texts(value, kind):
+            return value
+        raise Mismatch(f"{name}={value!r}: {name} is {kind}, and this is a number: give a date, such as '2024-06-01', or open the array with datetimes='integer' to compare numbers of units")
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
         """Sorts rows by these dimensions; (name, "desc") sorts downward."""
@@ -1381,7 +1435,8 @@ class Array(Stream):
         if low is None:
             return None
         found = low if function == "min" else high if function == "max" else spread(function, column, calculate, low)
-        return shown(found, kind, function, not duration or name not in self._durations())
+        made = shown(found, kind, function, not duration or name not in self._durations())
+        return f"{made}Z" if isinstance(made, str) and not duration and name in self._zones() else made   # it is in UTC, and not in the zone of the DataFrame
 
     def _aggregate_plain(self, function, attribute, by, real=False):
         attribute = sql.name(attribute)

@@ -9,6 +9,7 @@ import numpy
 
 from .arrays import Array, _attoseconds, _is_duration, _plain
 from .errors import Mismatch
+from .instants import in_utc
 
 __all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
@@ -59,7 +60,7 @@ class Block:
                 inside.append(0)
             if not indices:
                 return numpy.empty([len(range(*p.indices(n))) for p, n in zip(key, self.shape) if isinstance(p, slice)], self.dtype)
-            box[name] = (low + min(indices[0], indices[-1]), low + max(indices[0], indices[-1]))
+            box[name] = (in_utc(low + min(indices[0], indices[-1])), in_utc(low + max(indices[0], indices[-1])))
         return self._read(self.array.sel(**box))[tuple(inside) + key[len(self.dims):]]
 
     def _read(self, array):
@@ -120,7 +121,7 @@ def _unit(kind):
 def _coordinate(value, kind, name):
     """Returns a coordinate as numpy counts it: an integer, or a datetime64 of the dimension's unit."""
     if kind.startswith("DATETIME_"):
-        return numpy.datetime64(value, _unit(kind))
+        return numpy.datetime64(value.rstrip("Z") if isinstance(value, str) else value, _unit(kind))
     if not isinstance(value, int):
         raise NotImplementedError(f"dimension {name!r} is {kind}, which has no lazy blocks")
     return value

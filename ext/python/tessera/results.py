@@ -116,6 +116,7 @@ def _check_columns(array, connection, table):
                 array.check_names()
             raise
     array.check_coordinates()
+    array.check_comparisons()
 
 
 def _columns_of(array):
