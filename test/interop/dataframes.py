@@ -124,6 +124,86 @@ def indexes(db):
     fails(Exception, "the array lacks the column 'index'", lambda: tessera.create("index none", frame, connection=db, if_exists="append"))
 
 
+def tables(db):
+    """What pandas says of a DataFrame in a table of Arrow, or in a Parquet file, comes back as from the DataFrame itself: index, dtypes, zones, attrs."""
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        return
+    frame = pd.DataFrame({"i": pd.array([1, None, 3], "Int32"), "s": pd.array(["a", None, "b"], "string"), "h": pd.array([1, 2, 3], "float16"), "z": pd.date_range("2020-01-01 01:00", periods=3, tz="Europe/Berlin"),
+                          "c": pd.Categorical(["x", "y", None]), "b": pd.array([True, None, False], "boolean"), "w": pd.array([1, 2, None], "int64[pyarrow]")})
+    frame.attrs = {"title": "x"}
+    zoned = pd.date_range("2020-01-01 05:00", periods=3, tz="Asia/Tokyo", name="at")
+    for name, index in (("counted", pd.RangeIndex(3)), ("range", pd.RangeIndex(5, 11, 2)), ("named range", pd.RangeIndex(3, name="n")), ("names", pd.Index(["p", "q", "r"], name="k")), ("no name", pd.Index(["p", "q", "r"])), ("zone", zoned),
+                        ("levels", pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)], names=["g", None])), ("nullable", pd.Index(pd.array([1, 2, 3], "Int16"), name="k")), ("category", pd.CategoricalIndex(["p", "q", "r"], ["r", "z", "q", "p"], ordered=True, name="k"))):
+        given = frame.set_axis(index, axis=0)
+        given.attrs = frame.attrs
+        wanted = tessera.create(f"frame {name}", given, connection=db)
+        expected = wanted.to_pandas()
+        table = pa.Table.from_pandas(given)
+        given.to_parquet("described.parquet")
+        sources = {"table": table, "batch": table.to_batches()[0], "file": "described.parquet", "array": wanted}
+        for source, what in sources.items():
+            made = tessera.create(f"{source} {name}", what, connection=db)
+            back = made.to_pandas()
+            if source != "array":   # whose coordinates are columns
+                same((made.dims, made.attributes), (wanted.dims, wanted.attributes), (name, source))
+            columns = [column for column in expected.columns if not (name == "category" and source == "file" and column == "k" or source == "array" and column == "row")]   # a file tells how many categories there are
+            pd.testing.assert_frame_equal(back[columns].sort_values(columns[0], ignore_index=True) if source == "array" else back[columns], expected[columns].sort_values(columns[0], ignore_index=True) if source == "array" else expected[columns], check_exact=True)
+            same(back.attrs, frame.attrs, (name, source))
+            same(made.arrow().schema.field("z").type, pa.timestamp("us", "Europe/Berlin"), (name, source))
+    for name, given in (("table", pa.table({"z": frame["z"].tolist(), "v": [1, 2, 3]})), ("polars", (installed("polars") or pd).DataFrame({"z": frame["z"], "v": [1, 2, 3]}))):
+        a = tessera.create(f"zone of {name}", given, connection=db, grow=["row"])
+        same(str(a.to_pandas()["z"].dtype), "datetime64[us, Europe/Berlin]", name)
+        fails(TypeError, "has the time zone Europe/Berlin, and the instants to append have none", lambda: tessera.create(f"zone of {name}", pa.table({"z": [datetime.datetime(2020, 1, 1)], "v": [4]}), connection=db, if_exists="append"))
+        if name == "polars" and installed("polars"):
+            pl = installed("polars")
+            same((a.pl()["z"].to_list(), a.pl().schema["z"]), (given["z"].to_list(), given.schema["z"]), "polars")
+            late = a.scan_polars().filter(pl.col("z") >= given["z"][1])
+            same((late.collect()["z"].to_list(), late.collect_schema()["z"]), (given["z"].to_list()[1:], given.schema["z"]), "a scan")
+
+
+def objects(db):
+    """Instants with a zone in a column of objects keep it; several zones are UTC. A dimension keeps its categories as long as its values are some of them."""
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        return
+    berlin, tokyo = (pd.Timestamp("2020-01-01", tz=zone) for zone in ("Europe/Berlin", "Asia/Tokyo"))
+    frame = pd.DataFrame({"one": pd.Series([berlin, berlin], dtype=object), "two": pd.Series([berlin, tokyo], dtype=object), "gap": pd.Series([None, tokyo], dtype=object)})
+    back = tessera.create("objects", frame, connection=db).to_pandas()
+    same([str(back[name].dtype) for name in frame], ["datetime64[us, Europe/Berlin]", "datetime64[us, UTC]", "datetime64[us, Asia/Tokyo]"])
+    same([[None if v is pd.NaT else v for v in back[name]] for name in frame], [[None if v is None else v for v in frame[name]] for name in frame])
+    letters = pd.CategoricalIndex(["p", "q"], ["z", "q", "p"], ordered=True, name="k")
+    a = tessera.create("letters", pd.DataFrame({"v": [1, 2]}, index=letters), connection=db)
+    pd.testing.assert_index_equal(a.to_pandas().set_index("k").index, letters)
+    a = tessera.create("letters", pd.DataFrame({"v": [3]}, index=pd.Index(["new"], name="k")), connection=db, if_exists="append")
+    same((str(a.to_pandas()["k"].dtype), sorted(a.to_pandas()["k"])), ("str", ["new", "p", "q"]), "another value")
+    twice = pd.DataFrame({"k": [1]}, index=pd.Index([5], name="k"))
+    for act in (lambda: tessera.create("twice", twice, connection=db), lambda: tessera.sql("SELECT * FROM twice", connection=db, twice=twice)):
+        fails(ValueError, "the index is called 'k', and a column is, too: frame.rename_axis", act)
+    for index, columns in ((pd.RangeIndex(2), ["v"]), (pd.RangeIndex(3, 5), ["index", "v"]), (pd.Index([7, 9]), ["index", "v"]), (pd.Index([7, 9], name="n"), ["n", "v"])):
+        same(tessera.sql("SELECT * FROM indexed", connection=db, indexed=pd.DataFrame({"v": [1, 2]}, index=index)).columns, columns, repr(index))
+
+
+def kinds(db):
+    """Numbers are appended to numbers, instants to instants, durations to durations; a column without values is of all kinds."""
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        return
+    values = {"durations": pd.to_timedelta([90], unit="s"), "instants": pd.to_datetime(["2020-01-01 05:00"]), "numbers": [5], "times of day": [datetime.time(5)]}
+    for name, there in values.items():
+        for other, given in values.items():
+            path = f"kind {name}"
+            tessera.create(path, pd.DataFrame({"k": [1], "v": there}), connection=db, dimensions=["k"], domains={"k": [0, 9]}, kind="sparse", if_exists="replace")
+            append = lambda given=given: tessera.create(path, pd.DataFrame({"k": [2], "v": given}), connection=db, if_exists="append")
+            if name == other or {name, other} == {"durations", "times of day"}:
+                same(len(append()), 2, (name, other))
+            else:
+                fails(tessera.Mismatch, other, append)
+                same(len(tessera.open(path, connection=db)), 1, (name, other))
+        same(len(tessera.create(path, pd.DataFrame({"k": [3], "v": [None]}), connection=db, if_exists="append").where("v", "is", None)), 1, name)
+        same(len(tessera.create(path, pd.DataFrame({"k": [4], "v": [float("nan")]}), connection=db, if_exists="append").where("v", "is", None)), 2, name)
+
+
 def days(db):
     """Midnights alone are days, since pandas has no type for them; `types` says otherwise."""
     pd = installed("pandas")
@@ -494,7 +574,7 @@ def odd(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (odd, arrow, attrs, pandas, indexes, days, finer, dtypes, zones, far, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, attrs, pandas, indexes, tables, objects, kinds, days, finer, dtypes, zones, far, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

@@ -112,6 +112,18 @@ def test_large_blocks():
     assert np.array_equal(tessera.open(a.path).numpy(), values), "two fragments"
 
 
+def test_order():
+    """The variables of a Dataset come back in its order; what is no list in metadata, which anybody may write, is none."""
+    data = xr.Dataset({"zeta": ("x", [1, 2]), "alpha": ("x", [3, 4]), "Mid": ("x", [5, 6])}, coords={"x": [10, 20], "b": ("x", [1.5, 2.5]), "a": ("x", [2.5, 3.5])})
+    tessera.create("ordered", data)
+    same(list(xr.open_dataset("ordered", engine="tessera").variables), list(data.variables))
+    zeta = tessera.open("ordered/zeta")
+    for strange in ("5", "[1,2]", "9e999", b"x"):
+        zeta._rows("SELECT tessera_set_metadata('ordered/zeta', '__tessera_place', ?)", strange)
+        back = xr.open_dataset("ordered", engine="tessera")
+        same((set(back.variables), [name for name in back.data_vars if name != "zeta"]), (set(data.variables), ["alpha", "Mid"]), strange)
+
+
 def test_parts():
     """A part of a part has no cell that the part leaves out."""
     a = tessera.create("parts", np.arange(200.0).reshape(20, 10), dimensions=["y", "x"], extents={"y": 5, "x": 5}, labels={"lat": ("y", np.arange(20) * 0.5)})
@@ -146,7 +158,8 @@ def test_parts():
         part = days.sel(day=("2024-01-01", None)).sel(day=slice(*reversed_))
         same((len(part), pa.table(part).num_rows), (0, 0), f"{reversed_}, as a slice")
     same(pa.table(days.sel(day=("2023", None)).sel(day=("2024-01-01", "2024-01"))).num_rows >= 0, True, "one instant in two forms")
-    fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
+    fails(ValueError, "one is text, one a number", lambda: tessera.open("parts-days", datetimes="integer").sel(day=("2024-01-10", None)).sel(day=(5, None)))
+    fails(tessera.Mismatch, "day is DATETIME_SEC, and this is a number", lambda: days.sel(day=(5, None)))
 
 
 def test_lists_of_coordinates():

@@ -648,7 +648,8 @@ def test_comparisons():
         same((len(a.where("t", ">", text)), len(at.sel(t=(text, None)).df()), len(at.sel(t=(text, None)))), (found,) * 3, text)
     for strange in ("monday", "2020-1-1", "2020-01-01 25:00", "", "2020-01-01+02:00", "0000-01-01T00:00+01:00", "9999-12-31T23:59-02:00"):
         fails(tessera.Mismatch, f"t: {strange!r} is not a valid DATETIME_US" if "59" not in strange and "0000" not in strange else "in UTC it is outside of the years", lambda: a.where("t", ">", strange))
-        fails(tessera.Mismatch, repr(strange), lambda: at.sel(t=strange))
+        for read in (lambda: len(at.sel(t=strange)), lambda: at.sel(t=strange).df(), lambda: len(at.sel(t=(strange, None)))):
+            fails(tessera.Mismatch, repr(strange), read)
     same([len(a.where("d", operator, "2020-01-02T05:00")) for operator in ("<", "<=", "=", ">=", ">")], [2, 2, 0, 2, 2], "finer than days")
     same([len(a.where("d", operator, "2020-01")) for operator in ("<", "<=", "=", ">=", ">")], [0, 1, 1, 4, 3], "a month is its first day")
     fails(tessera.Mismatch, "t is DATETIME_US, and this is a number", lambda: a.where("t", ">", 5))

@@ -29,7 +29,7 @@ from typing import Any
 from . import statements as sql
 from .errors import Corrupt, Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
 from .instants import ATTOSECONDS as _ATTOSECONDS
-from .instants import Between, compared, has_text, in_utc, instant, is_beyond_texts, is_instant, number, time_of_day, zone_of
+from .instants import Between, Refused, compared, has_text, in_utc, instant, is_beyond_texts, is_instant, number, time_of_day, zone_of
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -1060,7 +1060,7 @@ class Array(Stream):
         if durations:
             return _count_units(value, kind) if _is_duration(value) else value
         if _NUMBERS.match(kind):
-            if _is_word(value):
+            if compares and _is_word(value):
                 raise Mismatch(f"{name}: {value!r} is not a valid {kind}")
             return number(kind, _plain(value))
         if kind == "BOOL":
@@ -1082,7 +1082,12 @@ class Array(Stream):
             value = given
         value = _plain(value) if not isinstance(value, (int, float, str)) else value
         if isinstance(value, str):
-            return time_of_day(name, kind, value) if kind.startswith("TIME_") else instant(name, kind, value, zone)
+            try:
+                return time_of_day(name, kind, value) if kind.startswith("TIME_") else instant(name, kind, value, zone)
+            except Refused:
+                if compares:
+                    raise
+                return value   # what reads the box says why it is none
         if self._options.get("datetimes") in ("integer", *(["duration"] if kind.startswith("TIME_") else [])) or not compares and is_beyond_texts(value, kind):
             return value
         raise Mismatch(f"{name}={value!r}: {name} is {kind}, and this is a number: give a date, such as '2024-06-01', or open the array with datetimes='integer' to compare numbers of units")
@@ -1123,6 +1128,27 @@ class Array(Stream):
                 frame[name] = frame[name].cat.set_categories(labels)
         frame.attrs.update(self._noted(ATTRS))
         return frame
+
+    def pl(self) -> Any:
+        """The rows as a DataFrame of polars, with the time zones that columns had."""
+        return self._in_zones(super().pl())
+
+    def _in_zones(self, frame):
+        """Returns a DataFrame of polars, of this array's stream, with the time zones that columns had."""
+        from .results import library
+        instants = [name for name, dtype in frame.schema.items() if type(dtype).__name__ == "Datetime"]
+        zones = {name: zone for name, zone in self._zones().items() if name in instants} if instants else {}
+        column = library("polars").col
+        return frame.with_columns(column(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone) for name, zone in zones.items()) if zones else frame
+
+    def arrow(self) -> Any:
+        """The rows as a Table of pyarrow, with the time zones that columns had."""
+        from .results import library
+        table, pyarrow = super().arrow(), library("pyarrow")
+        instants = [field.name for field in table.schema if pyarrow.types.is_timestamp(field.type)]
+        zones = self._zones() if instants else {}
+        schema = [field.with_type(pyarrow.timestamp(field.type.unit, zones[field.name])) if field.name in instants and field.name in zones else field for field in table.schema]
+        return table.cast(pyarrow.schema(schema)) if zones else table
 
     def _in_order(self):
         """Returns the rows of a dense array in the order of its dimensions, unless order() says another: a stream has them in the order that costs least, in

@@ -19,11 +19,12 @@ from .errors import Constraint, Exists, Mismatch, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     last_label, take_place, typed_metadata, write_placed)
 
-__all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "SCALAR", "SCALARS", "NotKept", "create_dataset", "described_by", "variable_of"]
+__all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "PLACE", "SCALAR", "SCALARS", "NotKept", "create_dataset", "described_by", "variable_of"]
 
 ATTRIBUTE = "__tiledb_attr."
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
 COORDINATES = "__tessera_coordinates"   # of a group, or of an array with DATASET: which variables are coordinates, if CF cannot tell
+PLACE = "__tessera_place"   # of an array in a group: which variable of the Dataset it was, from 0 on; a group names its members by the alphabet
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
 BEGUN = "__tessera_append"   # of a group, while an append goes on: where it begins and how long it is, along growing dimensions without labels
@@ -222,6 +223,8 @@ def create_dataset(path, data, connection, if_exists, options):
             os.makedirs(place)
         for name, variable in variables.items():
             blocks, lengths, its_labels, mine = _one(str(name), variable, labels, renamed, options)
+            if list(members) != sorted(members):
+                mine["metadata"][PLACE] = list(members).index(str(name))
             make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
         group._rows("SELECT tessera_create_group(?)", place)   # last: in a bucket it makes a Dataset of the arrays
         for key, value in attributes.items():

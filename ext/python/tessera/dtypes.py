@@ -2,19 +2,74 @@
 to_pandas() gives them back. Anybody may write metadata, and columns change: what is noted holds as far as the values of a column have it."""
 from __future__ import annotations
 
+import json
 import re
 
-__all__ = ["NULLABLE", "note", "restore"]
+__all__ = ["NULLABLE", "dictionary_note", "is_noted", "note", "note_schema", "restore"]
 
 NULLABLE = {*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Float32", "Float64", "boolean"}   # which say that a gap is possible
 _UNIT = "(?:s|ms|us|ns)"
+_CATEGORIES = "categories "   # and JSON: the categories of a dimension
 _NOTED = re.compile(rf"(?:string\[(?:python|pyarrow)\]|float16|datetime64\[{_UNIT}(?:, (?!dateutil)[A-Za-z+][\w+:/-]*)?\]|Sparse\[\w+, [-+\w.]+\]|[^\x00]{{1,200}}\[pyarrow\])")
 
 
-def note(frame, days):
-    """Returns the names of the dtypes of a DataFrame that an array does not have, by column. days: the columns whose instants become days."""
+def note(frame, days, dims=()):
+    """Returns the names of the dtypes of a DataFrame that an array does not have, by column. days: the columns whose instants become days. dims: those that become
+    dimensions."""
     found = {str(name): _name(dtype, place in days) for place, (name, dtype) in enumerate(frame.dtypes.items())}
+    for place, (name, dtype) in enumerate(frame.dtypes.items()):
+        if dtype.kind == "O" and found[str(name)] is None and not hasattr(dtype, "categories"):
+            found[str(name)] = _zone_of_objects(frame.iloc[:, place])
+        elif str(name) in dims and hasattr(dtype, "categories"):
+            found[str(name)] = _categories(dtype.categories.tolist(), dtype.ordered)
     return {name: dtype for name, dtype in found.items() if dtype is not None}
+
+
+def _zone_of_objects(series):
+    """Returns the dtype of objects that are instants with a time zone; with several zones that of UTC."""
+    zones = {str(value.tzinfo) for value in series if getattr(value, "tzinfo", None) is not None and hasattr(value, "astimezone")}
+    text = f"datetime64[us, {zones.pop()}]" if len(zones) == 1 else ""
+    return text if _NOTED.fullmatch(text) else "datetime64[us, UTC]" if zones or text else None
+
+
+def _categories(values, ordered):
+    """Returns what notes the categories of a dimension, which has no enumeration; None if JSON has not these values."""
+    plain = all(type(value) in (str, int, float) and value == value for value in values)
+    return _CATEGORIES + json.dumps({"categories": values, "ordered": bool(ordered)}) if plain else None
+
+
+def dictionary_note(column):
+    """The same of a column of a table of pyarrow that has a dictionary."""
+    column = column.unify_dictionaries()
+    return _categories(column.chunk(0).dictionary.to_pylist(), column.type.ordered) if column.num_chunks else None
+
+
+def note_schema(schema, dims):
+    """Returns the same of a schema of pyarrow: time zones, and what pandas has noted in its metadata."""
+    import pyarrow
+    columns = (schema.pandas_metadata or {}).get("columns", [])
+    noted = {column.get("field_name"): column.get("numpy_type") for column in columns if isinstance(column, dict)}
+    found = {}
+    for field in schema:
+        kind, text = field.type, str(noted.get(field.name))
+        inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+        zone = f"datetime64[{inner.unit}, {inner.tz}]" if pyarrow.types.is_timestamp(inner) and inner.tz else None
+        if inner is not kind:
+            text = zone and f"category[{zone}]"
+        elif text == "string":
+            text = "string[pyarrow]" if _family(kind) == "text" else None
+        elif text.endswith("[pyarrow]"):
+            text = text if _NOTED.fullmatch(text) else None
+        elif text not in NULLABLE and text != "float16":
+            text = zone if zone and _NOTED.fullmatch(zone) else None
+        if text:
+            found[field.name] = text
+    return found
+
+
+def is_noted(text):
+    """Whether restore() takes a name of a dtype."""
+    return _NOTED.fullmatch(text) is not None
 
 
 def _name(dtype, days=False):
@@ -45,6 +100,11 @@ def restore(column, series, noted):
 def _restored(column, series, noted):
     import pandas
     import pyarrow
+    if noted.startswith(_CATEGORIES):
+        about = json.loads(noted[len(_CATEGORIES):])
+        labels = pandas.Index(about["categories"]).astype(series.dtype)
+        kept = series.isin(labels) | series.isna()
+        return pandas.Series(pandas.Categorical(series, labels, bool(about["ordered"])), series.index, name=series.name) if kept.all() else None
     if noted.startswith("category[") and hasattr(series.dtype, "categories"):
         labels = series.cat.categories
         made = _restored(pyarrow.chunked_array([pyarrow.array(labels)]), pandas.Series(labels), noted[9:-1])

@@ -15,6 +15,7 @@ import sys
 import time
 
 from . import grids
+from .described import take_schema, with_notes
 from .errors import Constraint, NotFound, Unsupported
 
 __all__ = ["create_file"]
@@ -127,32 +128,18 @@ def _stream(schema, batches, path, connection, if_exists, options, there=None):
 def _parquet(file, bar, path, connection, if_exists, options):
     """A file or a directory of files. What pandas wrote as the index are the dimensions, unless `dimensions` names others."""
     dataset = _library(file, "pyarrow.dataset", "pyarrow").dataset(file, format="parquet")
-    schema, columns = dataset.schema, None
-    described = (schema.pandas_metadata or {}).get("index_columns", [])
-    index = [name for name in described if isinstance(name, str)]
-    columns = [_unnamed(name, index) for name in schema.names]
     bar.total = dataset.count_rows()
+    columns, dims, counted, metadata = take_schema(dataset.schema, bar.total if len(dataset.files) == 1 else None)
     batches = (batch.rename_columns(columns) for batch in dataset.to_batches(batch_size=_ROWS))
-    schema = schema.remove_metadata()
+    schema = dataset.schema.remove_metadata()
     for place, name in enumerate(columns):
         schema = schema.set(place, schema.field(place).with_name(name))
-    dimensions = [_unnamed(name, index) for name in index]
-    counted = _range_of(described, bar.total) if len(dataset.files) == 1 else None
-    if counted and counted[0] not in columns:
-        dimensions, (schema, batches) = [counted[0]], _with_range(schema, batches, *counted)
-    if dimensions and "dimensions" not in options and if_exists != "append":
-        options = {**options, "dimensions": dimensions}
+    if counted:
+        schema, batches = _with_range(schema, batches, *counted)
+    from .arrays import _connect, exists
+    if if_exists != "append" or not exists(connection or _connect(), os.fspath(path)):
+        options = with_notes(options, dims, metadata)
     return _stream(schema, _counted(bar, batches), path, connection, if_exists, options)
-
-
-def _range_of(described, rows):
-    """Returns the name, start and step of a RangeIndex, which pandas describes but does not write; None if it only counts the rows, as without a name from 0 on."""
-    if len(described) != 1 or not isinstance(described[0], dict) or described[0].get("kind") != "range":
-        return None
-    name, start, stop, step = (described[0].get(key) for key in ("name", "start", "stop", "step"))
-    if not all(isinstance(number, int) for number in (start, stop, step)) or step == 0 or len(range(start, stop, step)) != rows or (name is None and (start, step) == (0, 1)):
-        return None
-    return "index" if name is None else str(name), start, step
 
 
 def _with_range(schema, batches, name, start, step):
@@ -167,13 +154,6 @@ def _with_range(schema, batches, name, start, step):
             at += step * batch.num_rows
             yield pyarrow.RecordBatch.from_arrays([numbers, *batch.columns], schema=schema)
     return schema, counted()
-
-
-def _unnamed(name, index):
-    """pandas calls levels without a name __index_level_0__ in files; here they have the names that reset_index() gives them."""
-    if name not in index or not name.startswith("__index_level_"):
-        return name
-    return "index" if len(index) == 1 else f"level_{index.index(name)}"
 
 
 def _csv(file, bar, path, connection, if_exists, options):

@@ -18,9 +18,9 @@ def _literal(node):
     (kind, value), = node["Literal"].get("Scalar", node["Literal"].get("Dyn", {"": None})).items()
     if kind == "Date":
         return (_EPOCH + datetime.timedelta(days=value)).date().isoformat()
-    if kind == "Datetime" and value[2] is None:
+    if kind == "Datetime":
         us = value[0] * {"Milliseconds": 1000, "Microseconds": 1}.get(value[1], 0)
-        return (_EPOCH + datetime.timedelta(microseconds=us)).isoformat() if us else None
+        return (_EPOCH + datetime.timedelta(microseconds=us)).isoformat() + ("Z" if value[2] is not None else "") if us else None
     return value if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
 
 
@@ -74,7 +74,7 @@ def scan(array):
     import polars
     from polars.io.plugins import register_io_source
 
-    schema = polars.Schema(array)
+    schema = array._in_zones(polars.DataFrame(schema=polars.Schema(array))).schema
 
     def read(columns, predicate, n_rows, batch_size):
         part = array if predicate is None else _narrowed(array, predicate, schema)
@@ -84,7 +84,7 @@ def scan(array):
         empty = True
         parts = [] if part is None else _parts(part)
         for one in parts:
-            frame = polars.DataFrame(one.select(*(wanted or list(schema)[:1])))
+            frame = array._in_zones(polars.DataFrame(one.select(*(wanted or list(schema)[:1]))))
             if predicate is not None:
                 frame = frame.filter(predicate)
             if columns is not None:

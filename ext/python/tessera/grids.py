@@ -30,6 +30,7 @@ POSITIONS = "_index"   # ends the name of a dimension whose own name a label has
 _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write of a chunked source
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
+_COARSE = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")   # units of instants that Arrow has, or makes of its own
 _NUMBERS = {**{f"{'U' if kind == 'u' else ''}INT{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}, "FLOAT32": "f4", "FLOAT64": "f8", "BOOL": "?"}
 _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
             "origin", "explain", "memory_mb", "fills", "key_file", "grow"}
@@ -287,7 +288,9 @@ def fill_grid(array, blocks, lengths, origin):
     if _by_rows(blocks):
         from .making import create
         origin = {name: _number(value, fields[name][0]) for name, value in origin.items()}
-        create(array.path, _columns(blocks, lengths, origin), connection=array._connection, if_exists="append",
+        columns = _columns(blocks, lengths, origin)
+        columns.update({name: columns[name].astype(f"M8[{letters}]") for name in lengths for letters in _COARSE if fields[name][0] == f"DATETIME_{_UNITS[letters]}"})
+        create(array.path, columns, connection=array._connection, if_exists="append",
                **secret(array._state))
         return
     for start, parts in _parts(blocks, lengths, {name: int(fields[name][1]) for name in lengths}, origin):

@@ -10,7 +10,7 @@ import re
 
 from .errors import Mismatch
 
-__all__ = ["ATTOSECONDS", "Between", "compared", "has_text", "in_utc", "instant", "is_beyond_texts", "is_instant", "number", "time_of_day", "zone_of"]
+__all__ = ["ATTOSECONDS", "Between", "Refused", "compared", "has_text", "in_utc", "instant", "is_beyond_texts", "is_instant", "number", "time_of_day", "zone_of"]
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:[T ]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]+))?)?)?)?)?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?")
 ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
@@ -19,6 +19,10 @@ _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]+))?)?Z?")
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{2}):?([0-9]{2})?")
 _NOTED = re.compile(r"(?:datetime64|timestamp)\[\w+, (?:tz=)?(.+?)\](?:\[pyarrow\])?")
 _LENGTHS = {"YEAR": 4, "MONTH": 7, "WEEK": 10, "DAY": 10, "HR": 13, "MIN": 16, "SEC": 19, "MS": 23, "US": 26, "NS": 29, "PS": 32, "FS": 35, "AS": 38}   # of a text of that unit
+
+
+class Refused(Mismatch):
+    """A text that is no date or time of day."""
 
 
 class Between:
@@ -91,7 +95,7 @@ def instant(name, kind, text, zone=None):
     except ValueError:
         local = None
     if local is None or offset and offset != "Z" and (not found[4] or _offset(offset) is None):
-        raise Mismatch(f"{name}: {text!r} is not a valid {kind}: write it as '2024-06-01' or '2024-06-01T05:06:07', in {zone or 'UTC'}, or with an offset, '2024-06-01T05:06+02:00'")
+        raise Refused(f"{name}: {text!r} is not a valid {kind}: write it as '2024-06-01' or '2024-06-01T05:06:07', in {zone or 'UTC'}, or with an offset, '2024-06-01T05:06+02:00'")
     fraction = found[7] or ""
     if offset not in (None, "Z") or zone and offset is None:
         ahead = _offset(offset) if offset else _ahead(name, text, local, zone)
@@ -121,7 +125,7 @@ def time_of_day(name, kind, text):
     found = _CLOCK.fullmatch(text)
     hour, minute, second = (int(part or 0) for part in found.groups()[:3]) if found else (24, 0, 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise Mismatch(f"{name}: {text!r} is not a valid {kind}: write it as '05:06' or '05:06:07'")
+        raise Refused(f"{name}: {text!r} is not a valid {kind}: write it as '05:06' or '05:06:07'")
     whole = f"{hour:02}:{minute:02}:{second:02}.{found[4] or '':0<18}"
     unit = kind.rpartition("_")[2]
     low = whole[:2] + ":00" if unit == "HR" else whole[:max(_LENGTHS[unit] - 11, 5)].rstrip(".")

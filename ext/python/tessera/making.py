@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from .arrays import _STREAM, ATTRS, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
-from .errors import Error, Exists
+from .errors import Error, Exists, Mismatch
 
-__all__ = ["create", "create_as", "create_csv", "to_anndata"]
+__all__ = ["create", "create_as", "create_csv", "to_anndata", "without_index"]
 _LISTS = ("dimensions", "grow", "nullable", "not_null", "enumerate", "columns")   # options that take names
 
 
@@ -109,13 +109,18 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     if module == "pandas" and hasattr(data, "columns"):
         appends = if_exists == "append" and exists(connection, os.fspath(path))
         numbered = "dimensions" in options or "row" in options.get("grow", ())
-        data, names = _without_index(data, options, "index" in Array(connection, os.fspath(path), state=secret(options)).dims if appends else not numbered)
+        data, names = without_index(data, options, "index" in Array(connection, os.fspath(path), state=secret(options)).dims if appends else not numbered)
         if names and not appends:
             options.setdefault("dimensions", names)
-        if appends:
-            _check_zones(data, Array(connection, os.fspath(path), state=secret(options)))
         options = options if appends else _with_dtypes(data, options)
+    elif module == "pyarrow" and hasattr(data, "schema") and hasattr(data, "num_rows") and not (if_exists == "append" and exists(connection, os.fspath(path))):
+        from .described import taken_table
+        data, options = taken_table(data, options)
+    elif isinstance(data, Array):
+        options = _with_notes_of(data, options)
+    gaps = {str(name) for place, name in enumerate(data.columns) if data.iloc[:, place].isna().all()} if module == "pandas" else set()   # floats to pandas, for want of values
     stream = _taken(data, module)
+    options = _with_zones(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], gaps, path, connection, if_exists, options)
     token = ctypes.create_string_buffer(33)
     if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
         raise MemoryError("an Arrow stream")
@@ -146,9 +151,55 @@ def _with_dtypes(frame, options):
     from .columns import whole_days
     from .dtypes import note
     days = {place for place, name in enumerate(frame.columns) if str(name) not in (options.get("types") or {}) and whole_days(frame.iloc[:, place]) is not None}
-    dtypes, attrs = note(frame, days), _attrs(frame)
+    dtypes, attrs = note(frame, days, options.get("dimensions") or ()), _attrs(frame)
     noted = {key: json.dumps(value) for key, value in ((DTYPES, dtypes), (ATTRS, attrs)) if value}
     return {**options, "metadata": {**noted, **(options.get("metadata") or {})}} if noted else options
+
+
+def _with_notes_of(array, options):
+    """Returns the options for a new array with what is noted of a DataFrame of which another array was made."""
+    columns = array._options.get("columns", (*array.dims, *array.attributes))
+    noted = {DTYPES: {name: dtype for name, dtype in array._dtypes().items() if name in columns}, ATTRS: array._noted(ATTRS)}
+    return {**options, "metadata": {**{key: json.dumps(value) for key, value in noted.items() if value}, **(options.get("metadata") or {})}}
+
+
+_UNITS = {"ts" + unit[0]: unit for unit in ("s", "ms", "us", "ns")}   # of Arrow's formats
+
+
+def _with_zones(stream, gaps, path, connection, if_exists, options):
+    """Returns the options for a new array with metadata that note the time zones of an Arrow stream. Checks what is appended to one that is there.
+    gaps: the columns that have no value."""
+    from .columns import formats_of
+    from .dtypes import is_noted
+    formats = {name: form for name, form in formats_of(stream).items() if name not in gaps}
+    if if_exists == "append" and exists(connection, os.fspath(path)):
+        _check_kinds(formats, Array(connection, os.fspath(path), state=secret(options)))
+        return options
+    found = {name: f"datetime64[{_UNITS[form[:3]]}, {form[4:]}]" for name, form in formats.items() if form[:3] in _UNITS and form[4:]}
+    metadata = options.get("metadata") or {}
+    noted = json.loads(metadata.get(DTYPES, "{}"))
+    lacking = {name: dtype for name, dtype in found.items() if name not in noted and is_noted(dtype)}
+    return {**options, "metadata": {**metadata, DTYPES: json.dumps({**noted, **lacking})}} if lacking else options
+
+
+def _check_kinds(formats, array):
+    """Fails if numbers would become instants or durations of an array, or these numbers, whose units nobody has said; and if instants without a time zone would
+    be appended to a column that has one: an array keeps instants in UTC, and these may be of any zone."""
+    kinds = dict(array._about("name, datatype", "tessera_schema", "role <> 'label' AND enumeration IS NULL AND (cell_val_num = 1 OR role = 'dimension')"))
+    zones = array._zones() if any(form[:2] in ("ts", "td") for form in formats.values()) else {}
+    durations = array._durations() if any(kind.startswith("TIME_") for kind in kinds.values()) else ()
+    for name, form in formats.items():
+        kind, number = kinds.get(name, ""), form in tuple("bcCsSiIlLefg")
+        timed = "instants" if form[:2] in ("ts", "td") else "durations" if form[:2] == "tD" else "times of day" if form[:2] == "tt" else ""
+        has = "instants" if kind.startswith("DATETIME_") else "" if not kind.startswith("TIME_") else "durations" if name in durations else "times of day"
+        if number and has and not kind.endswith(("_PS", "_FS", "_AS")):   # which Arrow does not have
+            make = {"instants": "pandas.to_datetime", "durations": "pandas.to_timedelta"}.get(has)
+            raise Mismatch(f"column {name!r} has {has}, {kind}, and numbers would be appended: " + (f"{make}(frame[{name!r}], unit=...) makes {has} of them" if make else "make times of day of them"))
+        if timed and re.match("U?INT|FLOAT|BOOL", kind):
+            raise Mismatch(f"column {name!r} has numbers, {kind}, and {timed} would be appended: make numbers of them, in the unit that the column means")
+        if timed == "instants" and name in zones and not form[4:]:
+            raise TypeError(f"column {name!r} has the time zone {zones[name]}, and the instants to append have none: give them one, in pandas by "
+                            f"frame[{name!r}].dt.tz_localize({zones[name]!r})")
 
 
 def _attrs(frame):
@@ -163,16 +214,7 @@ def _attrs(frame):
     return frame.attrs
 
 
-def _check_zones(frame, array):
-    """Fails if instants without a time zone would be appended to a column that has one: an array keeps instants in UTC, and these may be of any zone."""
-    noted = array._dtypes()
-    for name, dtype in zip(frame.columns, frame.dtypes):
-        zone = re.fullmatch(r"(?:datetime64|timestamp)\[\w+, (?:tz=)?(.+?)\](?:\[pyarrow\])?", noted.get(str(name), ""))
-        if zone and dtype.kind == "M" and getattr(dtype, "tz", None) is None and "tz=" not in str(dtype):
-            raise TypeError(f"column {name!r} has the time zone {zone[1]}, and the instants to append have none: frame[{name!r}].dt.tz_localize({zone[1]!r}) gives them this one")
-
-
-def _without_index(frame, options, kept=True):
+def without_index(frame, options, kept=True):
     """Returns a DataFrame whose index has become columns, and the names of the levels that are dimensions if nobody says others. A level without a name is
     `index`, or `level_0` and so on, as reset_index() of pandas names it; if it has a column of its own instead, it is none of the dimensions. A RangeIndex
     without a name says nothing if it counts the rows from 0: then they are numbered anyway. kept: another one, of a slice, says which rows these were."""
@@ -188,6 +230,9 @@ def _without_index(frame, options, kept=True):
     gone = [level for level in range(index.nlevels) if level not in dict(names)]
     if gone:   # `columns` does not name them
         frame = frame.reset_index(level=gone, drop=True) if len(gone) < index.nlevels else frame.reset_index(drop=True)
+    twice = next((name for _, name in names if name in frame.columns), None)
+    if twice is not None:
+        raise ValueError(f"the index is called {twice!r}, and a column is, too: frame.rename_axis(...) gives the index another name, frame.reset_index(drop=True) leaves it out")
     if names:
         frame = frame.set_axis(frame.index.set_names([name for _, name in names]), axis=0).reset_index()
     numbered = index.names == [None] and "row" in options.get("grow", ()) and "row" not in frame.columns

@@ -129,12 +129,12 @@ def _columns_of(array):
 def _copied(name, value, connection):
     """Makes an array in temp of a DataFrame or whatever else create() takes, as long as the context lasts: yields it as FROM has it, and the names of its
     columns if the array has one more: the number of the row, its dimension."""
-    from .making import create
+    from .making import create, without_index
     table = statements.name("temp", _table_name(name))
     if type(value).__name__ == "DataArray":
         value = value.to_dataset(name=value.name or "value")
     elif type(value).__module__.startswith("pandas"):   # an index may have gaps and say things twice, which dimensions must not
-        value = value.reset_index(drop=type(value.index).__name__ == "RangeIndex" and value.index.name is None)
+        value = without_index(value if hasattr(value, "columns") else value.to_frame(value.name if value.name is not None else "value"), {})[0].reset_index(drop=True)
     try:
         made = create(f"db:{table}", value, connection=connection)
     except ValueError as e:

@@ -17,7 +17,7 @@ from xarray.core import indexing
 
 from .arrays import LENGTHS, Array, open as open_array, spelled
 from .blocks import Block, Booleans, Labelled
-from .datasets import COORDINATES, DATASET, SCALAR, SCALARS, described_by, variable_of
+from .datasets import COORDINATES, DATASET, PLACE, SCALAR, SCALARS, described_by, variable_of
 from .errors import Denied
 from .grids import POSITIONS, typed_metadata
 
@@ -89,7 +89,13 @@ def _members(path, given, left_out):
         if not _lies_below(place, path):
             raise Denied(f"{path}: member {name!r} is outside the group's directory, at {place}: leave it out by drop_variables=[{name!r}], and open it by its own path")
         found[name] = open_array(place, **given)
-    return {name: array for name, array in found.items() if array.kind == "dense"}, typed_metadata(group)
+    return {name: array for name, array in sorted(found.items(), key=_place) if array.kind == "dense"}, typed_metadata(group)
+
+
+def _place(item):
+    """What members of a group sort by: their places in the Dataset that the group was made of; the others come behind, as the group has them."""
+    place = item[1].metadata.get(PLACE)
+    return place if isinstance(place, int) else 2 ** 63
 
 
 def _lies_below(path, directory):
