@@ -19,9 +19,10 @@ import subprocess
 import sys
 import threading
 
-from package import fails, libraries, run, same
+from package import fails, libraries, library, run, same
 
 np, pd, pl, pa = libraries("numpy", "pandas", "polars", "pyarrow")
+xr = library("xarray")
 
 values = np.arange(60.0).reshape(3, 4, 5)
 values[0, 0, 0] = np.nan
@@ -617,6 +618,58 @@ def test_command_with_odd_input():
         long.send_signal(signal.SIGINT)
         told = long.communicate(timeout=60)
         same((long.returncode, told), (130, (b"", b"")), "Ctrl-C")
+
+
+def test_mistakes():
+    """A typo, a home directory, another separator, a directory of somebody else's: an error that says what to do, or what Python's tools do."""
+    a = tessera.create("mistaken", pd.DataFrame({"v": [1, 2, 3], "name": list("abc")}, index=pd.Index(["p", "q", "r"], name="k")))
+    for key in ("vv", ["v", "vv"], ("v", "vv")):
+        fails(tessera.Unknown, "has no column 'vv' (it has v, name as attributes; k as dimension); sel(k='vv') takes coordinates", lambda: a[key])
+    pairs = tessera.create("pairs", pd.DataFrame({"v": [1, 2]}, index=pd.MultiIndex.from_tuples([("a", "x"), ("b", "y")], names=["k", "l"])))
+    same((pairs["a", "x"].df().v.tolist(), pairs["a", "y"].df().v.tolist()), ([1], []), "two coordinates")
+    same((a["q":"r"].df().v.tolist(), a.sel(k="q").df().v.tolist(), a["v", "k"].df().columns.tolist()), ([2, 3], [2], ["v", "k"]), "names and coordinates")
+    same((a["k"].min(), a["k"].count(), a["k"].max()), ("p", 3, "r"), "a dimension that was chosen")
+    home = os.path.abspath("home")
+    os.makedirs(home)
+    before, os.environ["HOME"] = os.environ.get("HOME"), home
+    try:
+        tessera.create("~/grid", np.arange(3.0))
+        tessera.create("~/rows", pd.DataFrame({"v": [1]}))
+        tessera.create_as(tessera.open("mistaken").connection, "~/select", "SELECT 1 AS v")
+        with open(os.path.join(home, "c.csv"), "w") as f:
+            f.write("v\n1\n")
+        tessera.create("~/file", "~/c.csv")
+        tessera.create_csv("~/csv", "~/c.csv")
+        same(sorted(os.listdir(home)), ["c.csv", "csv", "file", "grid", "rows", "select"])
+        same([len(tessera.open(f"~/{name}")) for name in ("csv", "file", "grid", "rows", "select")], [1, 1, 3, 1, 1])
+        tessera.drop("~/grid")
+        fails(tessera.NotFound, "grid", lambda: tessera.open("~/grid"))
+        same(os.path.exists("~"), False, "a directory named ~")
+    finally:
+        os.environ.update({"HOME": before} if before else {})
+    for text, mark in (("a;b;c\n1;2,5;x\n", ";"), ("a\tb\n1\t2\n", "\t")):
+        with open("other.csv", "w") as f:
+            f.write(text)
+        for make in (tessera.create, tessera.create_csv):
+            fails(tessera.Mismatch, f"its first line has {mark!r} and no comma: say sep={mark!r}", lambda: make("other", "other.csv"))
+        for given in ({"sep": mark}, {"delimiter": mark}):
+            same(tessera.create("other", "other.csv", if_exists="replace", **given).attributes[:2], ("a", "b"), given)
+    os.makedirs("theirs/deep")
+    for data in (np.zeros(3), *([xr.Dataset({"v": ("x", [1, 2])})] if xr else []), pd.DataFrame({"v": [1]})):
+        for how in ("fail", "append", "replace"):
+            fails((tessera.Error, FileNotFoundError), "theirs", lambda: tessera.create("theirs", data, if_exists=how))
+            same(os.listdir("theirs"), ["deep"], (type(data), how))
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    db.execute("CREATE VIRTUAL TABLE stations USING tessera('stations', id INT32 DIMENSION, town TEXT)")
+    db.execute("CREATE VIRTUAL TABLE rain USING tessera('rain', station INT32 DIMENSION, mm FLOAT32)")
+    db.execute("CREATE VIRTUAL TABLE rainfall USING tessera('rain', labels='station=../stations')")
+    rainfall = tessera.open("db:rainfall", connection=db)
+    fails(tessera.Unknown, 'by its option labels: tessera.sql("SELECT town FROM rainfall", connection=...) reads it', lambda: rainfall.select("town").df())
+    fails(tessera.Unknown, "has no column 'nothing' (it has station as dimension; mm as attribute)", lambda: rainfall.select("nothing").df())
+    if hasattr(sqlite3.Connection, "setconfig"):
+        fails(tessera.Error, "no such column", lambda: tessera.sql('SELECT * FROM a WHERE name = "zz"', a=a).df())
+    same((len(tessera.open("mistaken", as_of="1999-01-01")), tessera.sql("SELECT * FROM a", a=tessera.open("mistaken", as_of="1999-01-01")).fetchall()), (0, []), "before its first commit an array is empty")
 
 
 def told(act):

@@ -14,7 +14,7 @@ import numpy
 
 from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Constraint, Exists, NotFound, Unsupported
-from .grids import already, new_place, remove_place, set_metadata, take_place
+from .grids import already, check_place, new_place, remove_place, set_metadata, take_place
 
 __all__ = ["create_anndata", "create_matrix", "read_anndata", "read_matrix"]
 
@@ -161,6 +161,7 @@ def create_anndata(path, data, connection, if_exists, options):
     if if_exists not in ("fail", "replace"):
         raise NotImplementedError(f"if_exists {if_exists!r}: an AnnData is made whole; append to the arrays in it")
     there = exists(connection, path)
+    check_place(path, there)
     if there and if_exists == "fail":
         raise Exists(already(path, there, "replace"))
     connection, place = connection or _connect(), new_place(path)

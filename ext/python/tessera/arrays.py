@@ -32,7 +32,7 @@ from .instants import ATTOSECONDS as _ATTOSECONDS
 from .instants import Between, Refused, compared, has_text, in_utc, instant, is_beyond_texts, is_instant, number, time_of_day, zone_of
 from .loading import load
 
-__all__ = ["Array", "Stream", "configure", "open", "rows"]
+__all__ = ["Array", "Stream", "configure", "open", "place_of", "rows"]
 
 
 class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
@@ -173,10 +173,25 @@ def _new_connection(file):
         connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
         connection.setbusytimeout(5000)   # as sqlite3 waits
         load(connection)
+    _quote_names(connection)
     for scope, options in _scopes.items():
         sql.rows(connection, "SELECT tessera_configure(?, ?)", (scope, options))
     _kept.append((os.getpid(), connection))
     return connection
+
+
+def _quote_names(connection):
+    """A name in double quotes that is none is an error, where the module of the connection can ask SQLite for that: sqlite3 from Python 3.12 on, and apsw. SQLite
+    would take it for a text."""
+    with contextlib.suppress(AttributeError):   # an older module
+        if hasattr(connection, "setconfig"):
+            import sqlite3
+            for config in (sqlite3.SQLITE_DBCONFIG_DQS_DML, sqlite3.SQLITE_DBCONFIG_DQS_DDL):
+                connection.setconfig(config, False)
+        elif hasattr(connection, "config"):
+            import apsw
+            for config in (apsw.SQLITE_DBCONFIG_DQS_DML, apsw.SQLITE_DBCONFIG_DQS_DDL):
+                connection.config(config, 0)
 
 
 def _read_only(file):
@@ -651,7 +666,15 @@ class Array(Stream):
         told += [("dimension", name, ("dimension", "label")) for name, *_ in self._options.get("order", ())]
         for what, name, roles in told:
             if fields.get(name) not in roles:
-                raise Unknown(self._lacks(what, name, *roles))
+                raise Unknown(self._lacks(what, name, *roles) + self._shown_by_table(name))
+
+    def _shown_by_table(self, name):
+        """Says how a column is read that a table in a database has of another array, by its option `labels`."""
+        if not self.path.startswith("db:"):
+            return ""
+        *_, table = sql.parts(self.path[3:])
+        there = self._rows("SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ? COLLATE NOCASE", table, name)
+        return f"; the table has it of another array, by its option labels: tessera.sql(\"SELECT {name} FROM {table}\", connection=...) reads it" if there else ""
 
     def check_coordinates(self):
         """Raises an error if sel() got a text that a dimension or label cannot have, where it has no texts: SQLite would compare them, and find nothing."""
@@ -1276,10 +1299,11 @@ class Array(Stream):
         return scan(self)
 
     def _only(self, attribute):
-        """Returns the attribute; if none is named, the only one."""
-        names = [attribute] if attribute else [name for name in self._options.get("columns", self.attributes) if name not in self.dims]
+        """Returns the attribute; if none is named, the only one, or the only column that was chosen."""
+        chosen = self._options.get("columns", self.attributes)
+        names = [attribute] if attribute else [name for name in chosen if name not in self.dims] or chosen
         if len(names) != 1:
-            raise ValueError(f"array {self.path} has the attributes {', '.join(names)}: name one")
+            raise ValueError(f"array {self.path} has {'the attributes ' + ', '.join(names) if names else 'no attributes'}: name one column")
         return names[0]
 
     def __array__(self, dtype=None, copy=None):
@@ -1358,6 +1382,10 @@ class Array(Stream):
         if names and strange is None and all(isinstance(name, str) for name in names):
             return self.select(*names)
         dims = self.dims
+        if strange is not None and all(isinstance(name, str) for name in names) and (isinstance(key, (str, list)) or known & set(names)):   # more likely no column than a coordinate
+            about = dict(self._about("name, datatype", "tessera_schema", "role = 'dimension'"))
+            if isinstance(key, list) or any(about[dim] in _TEXTS for dim in dims[:len(keys)]):
+                raise Unknown(self._lacks("column", strange, "attribute", "dimension", "label") + f"; sel({dims[0]}={strange!r}) takes coordinates")
         if Ellipsis in [k for k in keys if k is Ellipsis]:
             at = next(i for i, k in enumerate(keys) if k is Ellipsis)
             keys = (*keys[:at], *[slice(None)] * (len(dims) - len(keys) + 1), *keys[at + 1:])
@@ -1523,6 +1551,12 @@ class Array(Stream):
         return html_card(self)
 
 
+def place_of(path):
+    """Returns a path as text; "~" is the home directory, as in other libraries of Python."""
+    path = os.fspath(path)
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
 def need_connection(connection, path):
     if connection is None and os.fspath(path).startswith("db:"):
         raise ValueError(f"{path} is in a database: pass connection=")
@@ -1530,7 +1564,7 @@ def need_connection(connection, path):
 
 def secret(options):
     """Returns the state of an Array that is made with these options: where its key is."""
-    return {"key_file": os.path.abspath(options["key_file"])} if options.get("key_file") else {}
+    return {"key_file": os.path.abspath(place_of(options["key_file"]))} if options.get("key_file") else {}
 
 
 def in_file(array):
@@ -1623,7 +1657,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     for name in set(options) - _OPTIONS:
         raise TypeError(f"tessera.open() got an unexpected keyword argument {name!r}; options are {', '.join(sorted(_OPTIONS))}")
     as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _millisecond(end) for end in (as_of, since))
-    given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
+    given, path, key_file = {"as_of": as_of, "since": since, **options}, place_of(path), place_of(key_file) if key_file else None
     need_connection(connection, path)
     if connection is not None:
         _functions(connection)
@@ -1649,7 +1683,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
 def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = False) -> None:
     """Deletes an array with all of its states; 'db:NAME' as DROP TABLE does. members: the path is a group, and its members are deleted, too."""
     need_connection(connection, path)
-    here = Array(connection, os.fspath(path))
+    here = Array(connection, place_of(path))
     here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
 
 

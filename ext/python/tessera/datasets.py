@@ -16,7 +16,7 @@ import xarray
 from .arrays import LENGTHS, Array, _connect, exists, need_connection, secret
 from .columns import check_names
 from .errors import Constraint, Exists, Mismatch, Unsupported
-from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
+from .grids import (POSITIONS, already, check_place, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     last_label, take_place, typed_metadata, write_placed)
 
 __all__ = ["ATTRIBUTE", "COORDINATES", "DATASET", "PLACE", "SCALAR", "SCALARS", "NotKept", "create_dataset", "described_by", "variable_of"]
@@ -199,6 +199,7 @@ def create_dataset(path, data, connection, if_exists, options):
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
     there = exists(connection, path)
+    check_place(path, there)
     if there and if_exists == "append":
         return (_append_in_database if path.startswith("db:") else _append)(path, data, connection or _connect(), options)
     labels, renamed = _labels(data, options.get("labels"), options.get("grow", ()))

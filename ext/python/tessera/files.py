@@ -7,6 +7,7 @@ and hands on what it reads block by block, so that memory stays bounded whatever
 from __future__ import annotations
 
 import contextlib
+import gzip
 import importlib
 import itertools
 import json
@@ -15,10 +16,11 @@ import sys
 import time
 
 from . import grids
+from .arrays import place_of
 from .described import take_schema, with_notes
-from .errors import Constraint, NotFound, Unsupported
+from .errors import Constraint, Mismatch, NotFound, Unsupported
 
-__all__ = ["create_file"]
+__all__ = ["create_file", "csv_options"]
 
 _POINTS = 1 << 20   # of a LAS file that are read at once
 _ROWS = 65536       # of a batch of a table
@@ -158,14 +160,30 @@ def _with_range(schema, batches, name, start, step):
 
 def _csv(file, bar, path, connection, if_exists, options):
     from .making import create_csv
-    if file.endswith(".tsv"):
+    if file.endswith(".tsv") and "sep" not in options:
         options = {"delimiter": "\t", **options}
     return create_csv(path, file, connection=connection, if_exists=if_exists, **options)
 
 
+def csv_options(file, options):
+    """Returns the options of a CSV file; sep is pandas' name of the delimiter. Fails if its first line has another separator, and no comma."""
+    options = dict(options)
+    if "sep" in options:
+        options["delimiter"] = options.pop("sep")
+    if options.get("delimiter") or not os.path.isfile(file):
+        return options
+    with (gzip.open if file.endswith(".gz") else open)(file, "rb") as opened:
+        head = opened.readline(1 << 16).decode(errors="replace")
+    other = next((mark for mark in ";\t|" if mark in head), None)
+    if other and "," not in head:
+        raise Mismatch(f"{file}: its first line has {other!r} and no comma: say sep={other!r}. Numbers with a decimal comma are texts: pandas.read_csv(..., sep={other!r}, decimal=',') reads them")
+    return options
+
+
 def _packed_csv(file, bar, path, connection, if_exists, options):
     csv = _library(file, "pyarrow.csv", "pyarrow")
-    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter="\t" if file.endswith(".tsv.gz") else ",")) as reader:
+    options = csv_options(file, {"delimiter": "\t", **options} if file.endswith(".tsv.gz") and "sep" not in options else options)
+    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=options.pop("delimiter", None) or ",")) as reader:
         return _stream(reader.schema, _counted(bar, reader), path, connection, if_exists, options)
 
 
@@ -353,7 +371,7 @@ _READERS = {".nc": _dataset, ".nc4": _dataset, ".cdf": _dataset, ".zarr": _datas
 
 def create_file(path, file, connection, if_exists, options):
     """Makes an array, or a group, of a file. The ending of its name tells what it is."""
-    file = os.fspath(file)
+    file = place_of(file)
     name = file.rstrip("/").lower()
     reader = next((_READERS[ending] for ending in sorted(_READERS, key=len, reverse=True) if name.endswith(ending)), None)
     if reader is None:

@@ -22,7 +22,7 @@ from .arrays import LENGTHS, Array, _connect, _is_duration, _is_empty, _json, _p
 from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
-__all__ = ["POSITIONS", "append_grid", "check_types", "create_at", "create_grid", "label_values", "last_label", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "runs_of",
+__all__ = ["POSITIONS", "append_grid", "check_place", "check_types", "create_at", "create_grid", "label_values", "last_label", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "runs_of",
            "set_metadata", "take_place", "typed_metadata", "written"]
 
 written = contextvars.ContextVar("written", default=None)   # is told how many bytes each write of a block had
@@ -176,6 +176,12 @@ def already(path, there, *ways):
     """Returns the message for a path at which something is. ways: the values of if_exists that go on."""
     means = {"append": "adds to it", "replace": "makes a new one in its place"}
     return f"{path}: there is {there} already: " + ", ".join(f"if_exists={way!r} {means[way]}" for way in ways)
+
+
+def check_place(path, there):
+    """Fails if something is at a path that is neither an array nor a group: nothing adds to it, or takes its place."""
+    if there == "something":
+        raise Exists(f"{path}: there is something that is neither an array nor a group, and stays: choose another path; what a create() has left that was cut off, rm -r removes")
 
 
 def take_place(place, path, if_exists):
@@ -577,8 +583,9 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
         inside = path.startswith("db:")
         return make_grid(None if inside else path, path[3:] if inside else sql.name(os.path.basename(path.rstrip("/"))), blocks, lengths, labels, options, connection)
     there = exists(connection, path)
+    check_place(path, there)
     if there and if_exists == "fail":
-        raise Exists(already(path, there, *(("append",) if there != "something" else ()), "replace"))
+        raise Exists(already(path, there, "append", "replace"))
     if there and if_exists == "append":
         array = Array(connection, path, state=secret(options))._now()
         with savepoint(connection) if path.startswith("db:") else contextlib.nullcontext():

@@ -90,7 +90,7 @@ def demo(folder="demo"):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the demo arrays are not in {source}: install sqlite-tessera again")
-    folder = os.fspath(folder)
+    folder = os.path.expanduser(folder)
     os.makedirs(folder, exist_ok=True)
     for name in sorted(os.listdir(source)):
         target = os.path.join(folder, name)

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from .arrays import _STREAM, ATTRS, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
+from .arrays import _STREAM, ATTRS, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, place_of, secret
 from .errors import Error, Exists, Mismatch
 
 __all__ = ["create", "create_as", "create_csv", "to_anndata", "without_index"]
@@ -23,7 +23,7 @@ def _create(connection, function, path, source, if_exists, options):
     """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
     need_connection(connection, path)
     options = {name: value for name, value in {**_listed_names(options), "if_exists": if_exists}.items() if value is not None}
-    array = Array(connection, os.fspath(path), state=secret(options))
+    array = Array(connection, place_of(path), state=secret(options))
     options.update(array._state)
     try:
         result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
@@ -52,7 +52,9 @@ def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exist
 
 def create_csv(path: str | os.PathLike, file: str | os.PathLike, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Array:
     """Makes an array from a CSV file. Options are those of tessera_create_csv."""
-    return _create(connection, "tessera_create_csv", path, os.fspath(file), if_exists, options)
+    from .files import csv_options
+    file = place_of(file)
+    return _create(connection, "tessera_create_csv", path, file, if_exists, csv_options(file, options))
 
 
 def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Any:
@@ -74,6 +76,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
 
     if_exists: "fail", "append" or "replace". Further options are those of tessera_create_stream.
     """
+    path = place_of(path)
     if connection is not None:
         _functions(connection)
     if if_exists not in ("fail", "append", "replace"):
@@ -143,7 +146,7 @@ def _names_axis(data, options):
 def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:
     """Returns a SOMA experiment, which create() or TileDB-SOMA made, as AnnData. measurement: by default the first one. layer: the one for X."""
     from .annotated import read_anndata
-    return read_anndata(path, connection or _connect(), measurement, layer)
+    return read_anndata(place_of(path), connection or _connect(), measurement, layer)
 
 
 def _with_dtypes(frame, options):

@@ -15,7 +15,7 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from .arrays import LENGTHS, Array, open as open_array, spelled
+from .arrays import LENGTHS, Array, open as open_array, place_of, spelled
 from .blocks import Block, Booleans, Labelled
 from .datasets import COORDINATES, DATASET, PLACE, SCALAR, SCALARS, described_by, variable_of
 from .errors import Denied
@@ -52,7 +52,7 @@ class Entrypoint(BackendEntrypoint):
         """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group. key_file: of
         encrypted arrays. decode_enums: variables have the labels of enumerations; without it the codes, which the attributes flag_values and
         flag_meanings explain."""
-        path = os.fspath(filename_or_obj) + (f"/{group}" if group else "")
+        path = place_of(filename_or_obj) + (f"/{group}" if group else "")
         left_out = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         given = {"connection": connection, "as_of": as_of, "key_file": key_file}
         try:
