@@ -117,6 +117,9 @@ def test_order():
     data = xr.Dataset({"zeta": ("x", [1, 2]), "alpha": ("x", [3, 4]), "Mid": ("x", [5, 6])}, coords={"x": [10, 20], "b": ("x", [1.5, 2.5]), "a": ("x", [2.5, 3.5])})
     tessera.create("ordered", data)
     same(list(xr.open_dataset("ordered", engine="tessera").variables), list(data.variables))
+    tessera.create("ordered2", (deep := xr.Dataset({"v": ("z", [1.0, 2.0])}, coords={"x": [1, 2, 3], "z": (("z", "x"), np.arange(6.0).reshape(2, 3))})))
+    xr.testing.assert_identical(xr.open_dataset("ordered2", engine="tessera").load(), deep)
+    fails(TypeError, "variable 'v' has the dtype Int64 of pandas", lambda: tessera.create("ordered3", xr.Dataset({"v": ("x", tessera.results.library("pandas").array([1, None], "Int64"))})))
     zeta = tessera.open("ordered/zeta")
     for strange in ("5", "[1,2]", "9e999", b"x"):
         zeta._rows("SELECT tessera_set_metadata('ordered/zeta', '__tessera_place', ?)", strange)

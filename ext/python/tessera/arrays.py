@@ -1382,7 +1382,7 @@ class Array(Stream):
         if names and strange is None and all(isinstance(name, str) for name in names):
             return self.select(*names)
         dims = self.dims
-        if strange is not None and all(isinstance(name, str) for name in names) and (isinstance(key, (str, list)) or known & set(names)):   # more likely no column than a coordinate
+        if strange is not None and all(isinstance(name, str) for name in names) and (type(key) in (str, list) or known & set(names)):   # more likely no column than a coordinate
             about = dict(self._about("name, datatype", "tessera_schema", "role = 'dimension'"))
             if isinstance(key, list) or any(about[dim] in _TEXTS for dim in dims[:len(keys)]):
                 raise Unknown(self._lacks("column", strange, "attribute", "dimension", "label") + f"; sel({dims[0]}={strange!r}) takes coordinates")

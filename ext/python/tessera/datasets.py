@@ -82,7 +82,7 @@ def _labels(data, asked, grow):
         labels.setdefault(dim, []).insert(0, (label, values))
         renamed[dim] = name
     for dim in data.dims:   # the name of a dimension is that of its coordinate, so the positions have another one
-        if dim in data.coords and asked is not False:
+        if dim in data.coords and data.coords[dim].ndim == 1 and asked is not False:   # another one has no value for a position
             renamed.setdefault(dim, f"{dim}{POSITIONS}")
     named = [renamed.get(dim, dim) for dim in data.dims]
     several = {name for name in named if named.count(name) > 1}
@@ -154,6 +154,9 @@ def _checked(data):
     for owner, attrs in (("the Dataset", data.attrs), *((f"variable {name!r}", variable.attrs) for name, variable in data.variables.items())):
         for key, value in attrs.items():
             _check_attribute(owner, key, value)
+    for name, variable in data.variables.items():
+        if not isinstance(variable.dtype, numpy.dtype) and not hasattr(variable.dtype, "categories"):
+            raise TypeError(f"variable {name!r} has the dtype {variable.dtype} of pandas, which no block has: astype(float), or another one of numpy")
     data = data.copy(deep=False)
     for variable in data.variables.values():   # what a file said of coordinates that have changed since
         variable.encoding.pop("coordinates", None)
