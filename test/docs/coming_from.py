@@ -33,7 +33,7 @@ INSERT INTO alps SELECT y, x, elevation FROM relief WHERE y BETWEEN 132 AND 143 
 
 def statements(text):
     """The statements of a page, in their order."""
-    text = text.split("\n## A cohort of TileDB-VCF")[0]
+    text = text.split("\n## A TileDB-VCF cohort")[0]
     for row in re.findall(r"^\|(.*)\|$", text, re.M):
         for span in re.findall(r"`` (.+?) ``|`([^`]+)`", row.split(" | ")[-1]):
             sql = "".join(span).replace("\\|", "|")
