@@ -68,7 +68,7 @@ NAVIGATION = [
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/query-rules", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
-    ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
+    ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "The demo page <docs/browser/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
                     "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "Requests to buckets <docs/bucket-requests>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary of the code <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
@@ -87,7 +87,7 @@ BELOW = {
     "docs/format": ["Schemas, metadata, groups <docs/format-schema>", "Commits, deletes <docs/format-commits>", "Fragments <docs/format-fragments>"],
     "docs/errata": ["Statistics, orders, filters <docs/errata-values>", "Names, order, conditions <docs/errata-more>"],
     "docs/performance-notes": ["Queries <docs/performance-workloads>", "Buckets, data, changes <docs/performance-data>", "First reads, filters <docs/performance-first-reads>", "The engine <docs/performance-engine>"],
-    "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
+    "docs/in-the-browser": ["Package for browsers <ext/wasm/README>"],
     "docs/start/web": ["Package for Node <ext/npm/README>"],
     "docs/get-data-in/README": [f"{title} <docs/get-data-in/{page}>" for title, page in (
         ("CSV", "csv"), ("DataFrames", "from-dataframes"), ("Parquet", "parquet"), ("NetCDF, Zarr", "netcdf"), ("GeoTIFF", "geotiff"), ("numpy", "numpy"),
