@@ -505,7 +505,7 @@ class Stream:
         return made
 
     def df(self) -> Any:
-        """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
+        """The rows as a pandas DataFrame. Times are timedelta64, since they may be longer than a day."""
         from .results import to_pandas
         return to_pandas(self._in_order(), dtypes=self._dtypes())
 
@@ -518,12 +518,12 @@ class Stream:
         return {}
 
     def pl(self) -> Any:
-        """The rows as a DataFrame of polars."""
+        """The rows as a polars DataFrame."""
         from .results import library
         return library("polars").DataFrame(self._in_order())
 
     def arrow(self) -> Any:
-        """The rows as a Table of pyarrow."""
+        """The rows as a pyarrow Table."""
         from .results import library
         return library("pyarrow").table(self._in_order())
 
@@ -1143,7 +1143,7 @@ class Array(Stream):
         return _Joined(self._runs())._stream()
 
     def df(self) -> Any:
-        """The rows as a DataFrame of pandas. Times are timedelta64, since they may be longer than a day."""
+        """The rows as a pandas DataFrame. Times are timedelta64, since they may be longer than a day."""
         frame = super().df()
         for name, dtype in frame.dtypes.items() if not len(frame) else ():   # a stream without rows has no dictionary
             if hasattr(dtype, "categories") and name in self.attributes:
@@ -1279,7 +1279,7 @@ class Array(Stream):
         return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
     def scipy(self, attribute: str | None = None) -> Any:
-        """A sparse array with two dimensions of integers as a coo_array of scipy."""
+        """A sparse array with two dimensions of integers as a scipy coo_array."""
         from .annotated import read_matrix
         return read_matrix(self, self._only(attribute))
 
@@ -1292,7 +1292,7 @@ class Array(Stream):
         return dask.array.from_array(block, chunks=block.chunks, name=name, asarray=False)
 
     def scan_polars(self) -> Any:
-        """A LazyFrame of polars that reads only what a query needs: the columns that it names, rows that satisfy its comparisons, and no more than
+        """A polars LazyFrame that reads only what a query needs: the columns that it names, rows that satisfy its comparisons, and no more than
         its limit.
         """
         from .frames import scan
@@ -1535,7 +1535,7 @@ class Array(Stream):
         return self._aggregate("median", attribute, by)
 
     def to_pandas(self) -> Any:
-        """The cells as a DataFrame of pandas, with the coordinates as columns: what df() returns. Rows of a dense array are in the order of its dimensions;
+        """The cells as a pandas DataFrame, with the coordinates as columns: what df() returns. Rows of a dense array are in the order of its dimensions;
         columns have the dtypes that they had in a DataFrame."""
         return self.df()
 

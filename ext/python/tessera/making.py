@@ -62,16 +62,16 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
 
     data is one of these:
 
-    - a DataFrame of pandas: the levels of its index become the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
+    - a pandas DataFrame: the levels of its index become the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
       RangeIndex without a name that counts from 0 is ignored. A column of midnights becomes DATETIME_DAY, unless `types` sets another type
-    - anything that exports Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
+    - anything that exports Arrow streams: a polars DataFrame, a pyarrow table, a DuckDB relation, an Array
     - an ndarray, or a dict of ndarrays with the same shape: a dense array, with an attribute for each. `dimensions` names the axes. In a dict of
       ndarrays with one axis, these names may be those of columns, as in a DataFrame; a name that no column has is the axis
-    - a sparse matrix of scipy: a sparse array of `row`, `col` and `value`
-    - an AnnData: a group in the layout of TileDB-SOMA, which to_anndata() reads. The result is a dict of Arrays
+    - a scipy sparse matrix: a sparse array of `row`, `col` and `value`
+    - an AnnData: a group in TileDB-SOMA's layout, which to_anndata() reads. The result is a dict of Arrays
     - the path of a file, which a library reads block by block: NetCDF and Zarr (xarray), GeoTIFF (rioxarray), Parquet (pyarrow), CSV, LAS and LAZ
       (laspy), VCF and BCF (cyvcf2), h5ad (anndata). progress: True or False, whether to show a bar; by default on a terminal
-    - a Dataset of xarray: a group at `path`, with an array for each variable. The result is a dict of Arrays. Coordinates that rise or fall become
+    - an xarray Dataset: a group at `path`, with an array for each variable. The result is a dict of Arrays. Coordinates that rise or fall become
       dimension labels: `lat` is the latitude, and the dimension is `lat_index`. With labels=False there are no labels, and the dimension is `lat`
 
     if_exists: "fail", "append" or "replace". Further options are those of tessera_create_stream.

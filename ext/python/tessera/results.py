@@ -291,7 +291,7 @@ class Result(Stream):
         return library("polars").from_arrow(self.arrow()) if self._times else super().pl()
 
     def df(self) -> Any:
-        """A DataFrame of pandas. Without pyarrow it is made from rows, which takes longer."""
+        """A pandas DataFrame. Without pyarrow it is made from rows, which takes longer."""
         try:
             return to_pandas(self.arrow() if self._times else self)
         except ModuleNotFoundError as e:
@@ -537,8 +537,8 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
 
         tessera.sql("SELECT station, max(temp) FROM 'data/cube' JOIN towns USING (station) GROUP BY 1", towns=frame).df()
 
-    A name in FROM is a table of the connection; or the entry of `tables`, or the caller's variable, of that name: an Array, a DataFrame of pandas or
-    polars, a DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or the path of an array, in
+    A name in FROM is a table of the connection; or the entry of `tables`, or the caller's variable, of that name: an Array, a pandas or
+    polars DataFrame, a DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or the path of an array, in
     quotes. Everything except Arrays is copied when you call sql(). params: a sequence, or a dict for names. connection: of sqlite3, apsw or
     pysqlite3; by default this thread's own. columnar: "auto"; "never": leave everything to SQLite; "require": an error with the reason if no part
     runs over columns. memory_mb, threads: limits for each part that runs over columns, and each read of an Array or a path; by default those of the
