@@ -272,6 +272,14 @@ def copy_page(app, exception):
     shutil.copy(os.path.join(ROOT, "sql", "data", "airports.csv"), place)  # examples load it
 
 
+def mark_statements(app, doctree):
+    """What has no language on GitHub is what an example prints, but also a statement that no test runs. On a phone such lines break, as those of
+    other code do; tables, pictures and rows of a DataFrame keep theirs."""
+    for block in doctree.findall(nodes.literal_block):
+        if re.match(r"(SELECT|CREATE|INSERT|CASE|QUERY PLAN|tessera|statement|weather)\b|[\[({]", block.astext()):
+            block["classes"].append("breaks")
+
+
 def setup(app):
     app.connect("build-finished", make_index)
     app.connect("build-finished", copy_page)
@@ -280,4 +288,5 @@ def setup(app):
     app.connect("doctree-resolved", name_links)
     app.connect("source-read", add_navigation)
     app.connect("doctree-read", link_files, priority=100)
+    app.connect("doctree-read", mark_statements)
     app.connect("html-collect-pages", file_pages)

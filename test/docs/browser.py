@@ -2,7 +2,7 @@
 
 usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
 Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
-messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways; one for users has at most six screens. Its
+messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways; on a phone, lines of code break. One for users has at most six screens. Its
 links must lead to pages and anchors that exist. The search must find `tessera_png`. On the first page each example has a button that copies it, and a chosen tab stays chosen.
 With a folder, it gets pictures of the given pages at both widths.
 The page of the demo, if the site has it, works only over HTTP, so a server on this machine shows it.
@@ -37,6 +37,8 @@ LOOK = """(() => ({
   width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight,
   wide: [...document.querySelectorAll('article *')].filter(e => e.getBoundingClientRect().right > %d && !e.closest('.table-wrapper, pre'))
     .slice(0, 3).map(e => e.outerHTML.slice(0, 100)),
+  code: [...document.querySelectorAll('article .highlight pre')].filter(e => (!e.closest('.highlight-text') || e.closest('.breaks')) && e.scrollWidth > e.clientWidth + 1)
+    .slice(0, 3).map(e => e.textContent.slice(0, 60)),
   broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.currentSrc || i.src),
   links: [...document.querySelectorAll('a[href]')].map(a => a.href),
   ids: [...document.querySelectorAll('[id]')].map(e => e.id),
@@ -198,8 +200,9 @@ def controls(browser, address):
 
 
 BROKEN = """<!DOCTYPE html><img src="none.png"><div style="width:3000px;height:9000px">wide</div><a href="none.html"></a><a href="#none"></a>
+<article><div class="highlight"><pre style="width:99px;overflow:auto">SELECT_without_an_end_of_the_line</pre></div></article>
 <script>console.error("on the console"); throw new Error("thrown")</script>"""
-FAULTS = ("screens, and a page has", "buttons copy", "no tabs", "thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
+FAULTS = ("screens, and a page has", "buttons copy", "no tabs", "thrown", "on the console", "broken picture", "pixels wide on a screen", "code scrolls sideways", "none.html, which does not exist", "#none: no such anchor")
 
 
 def check(browser, site, folder=None, wanted=()):
@@ -218,6 +221,8 @@ def check(browser, site, folder=None, wanted=()):
             faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
             if look["width"] > width:
                 faults.append(f"{name}: {kind}: {look['width']} pixels wide on a screen of {width}: {look['wide']}")
+            if kind == "phone" and look["code"]:
+                faults.append(f"{name}: {kind}: code scrolls sideways: {look['code']}")
             if kind == "desktop" and name.startswith(SHORT) and look["height"] > SCREENS * height:
                 faults.append(f"{name}: {look['height'] / height:.1f} screens, and a page has at most {SCREENS}")
             ids[str(path)], links[name] = set(look["ids"]), look["links"]
