@@ -14,7 +14,7 @@ from .structures import ArrowArray as _Array
 from .structures import ArrowSchema as _Schema
 from .structures import ArrowStream as _Stream
 
-__all__ = ["check_frame", "check_names", "formats_of", "given_stream", "native", "object_type", "of_frame", "whole_days"]
+__all__ = ["check_frame", "check_names", "given_stream", "native", "object_type", "of_frame", "whole_days"]
 
 
 _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}   # as SQLite compares names
@@ -263,19 +263,6 @@ def _check_categories(name, categories):
     kinds = {type(label) for label in categories} if categories.dtype.kind in "Om" else set()
     if not all(issubclass(kind, str) for kind in kinds) and (len(kinds) > 1 or kinds & {bytes, datetime.date} or next(iter(kinds)).__name__ in ("Interval", "Period", "Timedelta")):
         raise TypeError(f"column {name!r} has categories of {', '.join(sorted(kind.__name__ for kind in kinds))}: frame[{name!r}].cat.rename_categories(str) makes texts of them")
-
-
-def formats_of(stream):
-    """Returns Arrow's formats of the columns of a stream, those of the values where there is a dictionary. stream: its address."""
-    stream, schema = _Stream.from_address(stream), _Schema()
-    if stream.get_schema(ctypes.byref(stream), ctypes.addressof(schema)):
-        return {}   # the error is that of whoever reads it
-    try:
-        fields = [schema.children[place].contents for place in range(schema.n_children)]
-        return {(field.name or b"").decode(errors="replace"): (field.dictionary.contents if field.dictionary else field).format.decode(errors="replace") for field in fields}
-    finally:
-        if schema.release:
-            schema.release(ctypes.byref(schema))
 
 
 def native(frame):

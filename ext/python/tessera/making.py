@@ -172,8 +172,8 @@ _UNITS = {"ts" + unit[0]: unit for unit in ("s", "ms", "us", "ns")}   # of Arrow
 def _with_zones(stream, gaps, path, connection, if_exists, options):
     """Returns the options for a new array with metadata that note the time zones of an Arrow stream. Checks what is appended to one that is there.
     gaps: the columns that have no value."""
-    from .columns import formats_of
     from .dtypes import is_noted
+    from .structures import formats_of
     formats = {name: form for name, form in formats_of(stream).items() if name not in gaps}
     if if_exists == "append" and exists(connection, os.fspath(path)):
         _check_kinds(formats, Array(connection, os.fspath(path), state=secret(options)))

@@ -4,7 +4,7 @@ import errno
 
 from .errors import Busy, Error, Interrupted, Memory
 
-__all__ = ["GET", "RELEASE_ARRAY", "RELEASE_SCHEMA", "ArrowArray", "ArrowSchema", "ArrowStream", "run_stream"]
+__all__ = ["GET", "RELEASE_ARRAY", "RELEASE_SCHEMA", "ArrowArray", "ArrowSchema", "ArrowStream", "formats_of", "run_stream"]
 _CLASSES = {errno.ENOMEM: Memory, errno.ECANCELED: Interrupted, errno.EIO: Busy}
 
 
@@ -39,3 +39,16 @@ def run_stream(address):
     if code:
         raise _CLASSES.get(code, Error)(ctypes.string_at(stream.get_last_error(ctypes.byref(stream))).decode())
     schema.release(ctypes.byref(schema))
+
+
+def formats_of(stream):
+    """Returns Arrow's formats of the columns of a stream, those of the values where there is a dictionary. stream: its address."""
+    stream, schema = ArrowStream.from_address(stream), ArrowSchema()
+    if stream.get_schema(ctypes.byref(stream), ctypes.addressof(schema)):
+        return {}   # the error is that of whoever reads it
+    try:
+        fields = [schema.children[place].contents for place in range(schema.n_children)]
+        return {(field.name or b"").decode(errors="replace"): (field.dictionary.contents if field.dictionary else field).format.decode(errors="replace") for field in fields}
+    finally:
+        if schema.release:
+            schema.release(ctypes.byref(schema))
