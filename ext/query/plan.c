@@ -72,7 +72,27 @@ static int plan_neighbours(tsx_plan *a, const tsx_expr *tree, tsr_error *error) 
   return plan_neighbours(a, tree->operands[1], error);
 }
 
-/* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
+static bool plan_binds(const tsx_join *join, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
+  if (column->kind != TSX_EXPR_JOINED || column->join != j) return false;
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    if ((int)join->on.bindings[b].column == column->column && tsx_expr_equal(join->on.bindings[b].left, left))
+      return true;
+  return false;
+}
+
+/* Returns true if a term is a binding of a table behind a comma, which the join decides: by instants, where the texts of
+ * two units differ. */
+static bool plan_is_bound(const tsx_plan *a, const tsx_expr *tree) {
+  const tsx_select *s = &a->query->select;
+  if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_EQUAL) return false;
+  const tsx_expr *one = tsx_expr_meaning(tree->operands[0]), *other = tsx_expr_meaning(tree->operands[1]);
+  for (uint32_t j = 0; j < s->join_count; j++)
+    if (s->joins[j].comma && (plan_binds(&s->joins[j], j, one, other) || plan_binds(&s->joins[j], j, other, one)))
+      return true;
+  return false;
+}
+
+/* Assigns each AND term of WHERE: to a join or the ranges that already decide it, to an axis, or to the engine. */
 static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -80,6 +100,7 @@ static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
     return plan_where(a, tree->operands[1], error);
   }
   if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
+  if (plan_is_bound(a, tree)) return TSR_OK;
   const int axis = tsx_axis_of_dimension(a->query, tree);
   const bool bounded = tree->field >= 0 && a->query->table->columns[tree->field].description->is_dimension;
   if (bounded && tsx_bounds_decide(a->query, tree)) return TSR_OK;

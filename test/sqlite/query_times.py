@@ -187,6 +187,12 @@ def test_joins_of_two_units():
             same(db.query("SELECT * FROM q"), [(rows, expected, 4)], text)
             same(db.query(text), [(rows, expected, 4)], text)
             db.query("DROP TABLE temp.q")
+        for term in "a.t = b.t", "b.t = a.t":
+            text = f"SELECT a.v, b.v FROM {cells} a, {joined} b WHERE {term} AND a.v < 9 ORDER BY 1"
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+            same(db.query("SELECT * FROM q"), [(1, 1), (3, 3)], text)
+            same(db.query(text), [(1, 1), (3, 3)], text)
+            db.query("DROP TABLE temp.q")
     db.close()
 
 
