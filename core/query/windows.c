@@ -848,17 +848,20 @@ static int make_cuts(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends. Returns false if they are not. */
+/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends: an end that is cut in all frames is
+ * as far away as cells are. low > high: all frames are empty. Returns false if the frames are not of this kind. */
 static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
-  const int64_t n = (int64_t)axis->count, middle = n / 2;
-  if (n == 0) return false;
-  ends[0] = axis->frames[middle].first - middle;
-  ends[1] = axis->frames[middle].last - middle;
+  const tsr_window_frame *frames = axis->frames;
+  const int64_t n = (int64_t)axis->count;
+  ends[0] = 1 - n;
+  ends[1] = n - 1;
   for (int64_t i = 0; i < n; i++) {
-    const tsr_window_frame *frame = &axis->frames[i];
-    if (frame->first != TSR_MAX(i + ends[0], 0) || frame->last != TSR_MIN(i + ends[1], n - 1)) return false;
+    if (frames[i].first > 0) ends[0] = frames[i].first - i;
+    if (frames[i].last < n - 1) ends[1] = frames[i].last - i;
   }
-  return true;
+  for (int64_t i = 0; i < n; i++)
+    if (frames[i].first != TSR_MAX(i + ends[0], 0) || frames[i].last != TSR_MIN(i + ends[1], n - 1)) return false;
+  return n > 0;
 }
 
 #define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
@@ -879,7 +882,8 @@ static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
   for (uint32_t a = 0; a < window->axis_count; a++) {
     int64_t *of = ends[window->axes[a].dimension];
-    if (!ends_of_frames(&window->axes[a], of) || of[0] > of[1]) return TSR_OK;
+    if (!ends_of_frames(&window->axes[a], of) || (of[0] > of[1] && !listed)) return TSR_OK;
+    if (of[0] > of[1]) of[0] = of[1] = (int64_t)window->axes[a].count; /* of no cell: one that is outside */
     cells = tsr__mul_sat(cells, (uint64_t)(of[1] - of[0]) + 1);
   }
   if (cells > (listed ? TSR_KERNEL_OFFSETS : LISTED_CELLS)) return TSR_OK;

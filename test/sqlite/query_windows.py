@@ -471,6 +471,20 @@ def test_medians_of_neighbours():
                 assert found == wanted or (found is not None and wanted is not None and abs(found - wanted) <= 1e-12 * max(1, abs(wanted))), (on, place, rows[place], expected)
 
 
+def test_medians_of_boxes_that_the_array_cuts_everywhere():
+    """Boxes wider than a small array, beside it, and empty ones."""
+    db, chance = Database(), random.Random(21)
+    for rows, columns in (2, 3), (1, 9), (5, 4):
+        values = [[chance.randrange(9) for _ in range(columns)] for _ in range(rows)]
+        db.query(f"CREATE VIRTUAL TABLE s USING tessera(kind=dense, y INT32 DIMENSION(0, {rows - 1}, 1), x INT32 DIMENSION(0, {columns - 1}, 3), v INTEGER)")
+        db.query("INSERT INTO s VALUES " + ", ".join(f"({y}, {x}, {v})" for y, line in enumerate(values) for x, v in enumerate(line)))
+        for down, up, left, right in ((-1, 1, -1, 1), (-9, 9, -9, 9), (-1, 0, 0, 4), (0, 4, -4, -1), (2, 3, -1, 1), (-50, -40, 0, 1), (1, 0, -1, 1), (-1, 1, 5000, 5001)):
+            rows_of(db, f"SELECT a.y, a.x, median(b.v), count(b.v) FROM s a JOIN s b ON b.y BETWEEN a.y + {down} AND a.y + {up} AND b.x BETWEEN a.x + {left} AND a.x + {right} GROUP BY a.y, a.x")
+            near = {(y, x): [values[q][p] for q in range(max(y + down, 0), min(y + up, rows - 1) + 1) for p in range(max(x + left, 0), min(x + right, columns - 1) + 1)] for y in range(rows) for x in range(columns)}
+            same(sorted(db.query("SELECT * FROM q")), [(*place, percentile(there, 50), len(there)) for place, there in sorted(near.items()) if there], (rows, columns, down, up, left, right))
+        db.query("DROP TABLE s")
+
+
 def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
     """Bits, of values that round."""
     db = Database()
