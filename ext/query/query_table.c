@@ -930,13 +930,22 @@ static const tsx_registered *find_part(const tsx_connection *connection, const c
   return part;
 }
 
-/* Returns the column or label of the table whose values an item shows: a key, a bare column, or min() or max() of
- * one. */
+/* Returns true if the values of an aggregate or window are values of its first operand. */
+static bool item_keeps(const tsx_expr *tree) {
+  static const char *const names[] = {"min", "max", "first_value", "last_value", "nth_value", "lag", "lead"};
+  const bool beside = !strcmp(tree->name, "lag") || !strcmp(tree->name, "lead");
+  if ((tree->kind != TSX_EXPR_AGGREGATE && tree->kind != TSX_EXPR_WINDOW) || tree->count == 0) return false;
+  if (beside && tree->count > 2) return false; /* the third is another value */
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(tree->name, names[i])) return true;
+  return false;
+}
+
+/* Returns the column or label of the table whose values an item shows: a key, a bare column, or an aggregate or window
+ * that keeps its values. */
 static const tsx_column *item_shows(const tsx_query *query, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
-  const bool end = tree->kind == TSX_EXPR_AGGREGATE && tree->count == 1 &&
-                   (!strcmp(tree->name, "min") || !strcmp(tree->name, "max"));
-  if (end) tree = tsx_expr_meaning(tree->operands[0]);
+  if (tree->name && item_keeps(tree)) tree = tsx_expr_meaning(tree->operands[0]);
   if (tree->kind == TSX_EXPR_LABEL) return &query->table->labels[tree->column].column;
   return tree->kind == TSX_EXPR_NAME ? &query->table->columns[tree->column] : NULL;
 }

@@ -347,6 +347,7 @@ def test_ends_within():
                  f"WITH c AS ({call} s) SELECT * FROM c", "WITH c(a, b, e) AS (SELECT t, d, u FROM both) SELECT max(a), max(b), max(e) FROM c", "SELECT max(t) AS m, max(d), max(u) FROM s HAVING max(u) > ''",
                  "SELECT (SELECT max(t) FROM s), (SELECT max(d) FROM s), (SELECT max(u) FROM plain)", f"{call} (SELECT * FROM s LIMIT 3)", "SELECT x.t, y.d, y.u FROM (SELECT g, max(t) AS t FROM s GROUP BY g) x JOIN (SELECT g, max(d) AS d, max(u) AS u FROM s GROUP BY g) y USING (g)",
                  "SELECT first_value(t) OVER w, lag(d) OVER (PARTITION BY g ORDER BY k), max(u) FILTER (WHERE k > 1) OVER w AS z FROM s WINDOW w AS (ORDER BY k)", "SELECT nth_value(t, 2) OVER (ORDER BY k), lead(d, 1) OVER (ORDER BY k), last_value(u) OVER (ORDER BY k) FROM both",
+                 "SELECT max(t) OVER (ORDER BY k), min(d) OVER (), lag(u) OVER (ORDER BY k) FROM s", "SELECT first_value(t) OVER (ORDER BY k), lead(d, 2) OVER (ORDER BY k), nth_value(u, 1) OVER (ORDER BY k) FROM s",
                  "SELECT * FROM other.v", "SELECT * FROM other.w", f"{call} other.v"):
         for columnar in ("auto", "never"):
             if columnar == "auto" or "HAVING" not in text:
