@@ -147,7 +147,8 @@ int tsr__ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a, 
   for (uint64_t p = 0; p < g->counts.parts && !a->is_text; p++)
     if (tsr__ingest_part(c, p)->bounded) join_bounds(a, tsr__ingest_part(c, p));
   if (!a->bounded && !a->is_text && !c->given->has_domain)
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given", name);
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given, in the option domains",
+                     name);
   a->length = a->high - a->low + 1;
   return take_given(a, error);
 }

@@ -33,13 +33,14 @@ static int revert_open(revert_call *c, sqlite3_value **values, tsr_error *error)
   const char *path = (const char *)sqlite3_value_text(values[0]);
   const char *time = sqlite3_value_type(values[1]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[1]) : NULL;
   if (!path) return tsx_out_of_memory(error);
+  const bool is_path = !*path || strpbrk(path, "/\\");
   if (sqlite3_value_type(values[1]) == SQLITE_NULL)
     return tsx_fail(error, TSR_MISMATCH, "the time is NULL: give a time, or '" COMMITTED "'");
   c->committed = time && !sqlite3_stricmp(time, COMMITTED);
   if (sqlite3_strnicmp(path, "db:", 3))
     return tsx_fail(error, TSR_ERROR,
-                    "'%.200s' is a path: name a table, 'db:%.200s', for only tables have transactions", path,
-                    !*path || strpbrk(path, "/\\") ? "t" : path);
+                    "'%.200s' is a path: name a table, 'db:%.200s', for only tables have transactions%s", path,
+                    is_path ? "t" : path, is_path ? "" : "; or that of its array, if it has another name");
   TSX_TRY(tsx_address_open(c->connection, values[0], NULL, c->committed ? NULL : values[1], NULL, &c->address, error));
   return c->address.since == TSR_TIME_BEGIN
              ? TSR_OK
