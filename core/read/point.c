@@ -63,6 +63,7 @@ static uint32_t count_cells(const tsr_snapshot *snapshot, const tsr_ranges *dime
     const tsr_field *field = &snapshot->schema->fields[d];
     const tsr_range *range = closed_range(field, &dimensions[d]);
     if (!range) return 0;
+    if (range->low == range->high) continue; /* one value, as of a lookup */
     const uint64_t low = tsr__key(field->datatype, range->low), high = tsr__key(field->datatype, range->high);
     if (low > high || high - low >= POINT_CELLS) return 0;
     cells *= high - low + 1;
@@ -79,8 +80,9 @@ static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimens
     const tsr_range *range = closed_range(field, &dimensions[d]);
     /* a key below the domain wraps to an ordinal above every box */
     it->low[d] = tsr__key(field->datatype, range->low) - grid->low_key[d];
-    it->high[d] = tsr__key(field->datatype, range->high) - grid->low_key[d];
+    it->high[d] = range->high == range->low ? it->low[d] : tsr__key(field->datatype, range->high) - grid->low_key[d];
     if (it->low[d] < snapshot->domain.box_low[d] || it->high[d] > snapshot->domain.box_high[d]) return false;
+    if (it->low[d] == it->high[d]) continue;
     if (it->low[d] > it->high[d] || it->low[d] / grid->extent[d] != it->high[d] / grid->extent[d]) return false;
   }
   return true;
@@ -212,7 +214,7 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   if (count == 0 || (count > 1 && request->order_count > 0)) return 0; /* the usual case: nothing is allocated for it */
   TSR_TRY(make_iterator(reader, count, &it, error));
   if (!find_ordinals(snapshot, request->dimensions, it)) return 0;
-  const uint64_t first = tsr__grid_cell(grid, it->low), end = tsr__grid_cell(grid, it->high) + 1;
+  const uint64_t first = tsr__grid_cell(grid, it->low), end = (count == 1 ? first : tsr__grid_cell(grid, it->high)) + 1;
   if (end - first > POINT_SPAN || !find_owner(snapshot, it, &owner)) return 0;
   if (count > 1) number_cells(grid, it);
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
