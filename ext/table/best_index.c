@@ -718,7 +718,19 @@ static void choose_limit(choice *c) {
   info->aConstraintUsage[offset].omit = c->access.skip;
 }
 
+/* Returns true if a term's comparison means more to the table than to SQLite, and SQLite must not make it instead. */
+static bool must_compare(const choice *c, const tsx_term *term) {
+  const tsx_label_column *label = tsx_label_column_at(c->table, term->column);
+  if (term->plainly || (!label && term->column >= (int)c->table->column_count)) return false;
+  return tsx_has_own_comparison(label ? &label->column : &c->table->columns[term->column]);
+}
+
 /* Returns the cost of the plan. The unit is one row; a decoded cell costs about a fiftieth of that.
+ *
+ * A comparison that only the table can make (must_compare) has to be in the plan whenever SQLite can give its right
+ * side, so each one makes the plan cheaper, even if it is not likely to exclude a row: of an array that is empty when
+ * the statement is prepared, all plans would cost the same, and SQLite would scan it and compare texts for as long as
+ * the statement lives.
  *
  * SQLite may evaluate an OR by one scan for each operand. It must not choose such a plan if as_of or since may be NULL,
  * which means "not given": after such scans SQLite tests as_of = NULL again, which no row satisfies. SQLite calls
@@ -733,8 +745,11 @@ static void choose_limit(choice *c) {
 #define OR_COST       1e290
 #define OR_FACTOR     1e18
 #define OR_FACTOR_MAX 11 /* terms that count: more would exceed OR_COST */
+#define OWN_FACTOR    0.75 /* of a comparison that only the table can make */
 static double cost_of_plan(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
+  for (uint32_t i = 0; i < c->access.count; i++)
+    if (must_compare(c, &c->access.terms[i])) sum *= OWN_FACTOR;
   if (c->time_missing)
     return tsx_column_sql(c->table, as_of) + 1 < 63
                ? OR_COST

@@ -252,6 +252,30 @@ def test_joins_use_the_other_tables_indexes():
                 same(db.query(sql), [(1,)], sql)
 
 
+def test_a_join_that_was_prepared_while_the_arrays_were_empty():
+    """The binding keeps its prepared statements, so a plan that leaves the comparison to SQLite would stay after the INSERTs."""
+    joins = ("d, s WHERE d.t = s.t", "s, d WHERE d.t = s.t", "d JOIN s ON s.t = d.t", "d JOIN s USING(t)", "d LEFT JOIN s ON s.t >= d.t AND s.t <= d.t WHERE s.w",
+             "(SELECT * FROM d ORDER BY t) d, s WHERE d.t = s.t", "d, s, d e WHERE d.t = s.t AND e.t = s.t")
+    for columns in ("t {} DIMENSION, {} INTEGER", "k INT32 DIMENSION, t {}, {} INTEGER"):
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE d USING tessera({columns.format('DATE', 'v')})")
+        db.query(f"CREATE VIRTUAL TABLE s USING tessera({columns.format('DATETIME_SEC', 'w')})")
+        for join in joins:
+            same(db.query(f"SELECT d.v, w FROM {join}"), [])
+        k = 0
+        for day in ("2024-01-01", "2024-01-02"):   # one cell has no range of values to estimate by
+            k += 1
+            db.query("BEGIN")
+            more = (k,) if "k INT32" in columns else ()
+            db.query(f"INSERT INTO d VALUES({'?, ' * len(more)}?, ?)", more + (day, k))
+            db.query(f"INSERT INTO s VALUES({'?, ' * len(more)}?, ?)", more + (day + " 00:00:00", 10 * k))
+            for end in ("SELECT 1", "COMMIT"):
+                for join in joins:
+                    same(sorted(db.query(f"SELECT d.v, w FROM {join}")), [(i, 10 * i) for i in range(1, k + 1)], (join, columns, end))
+                db.query(end)
+        db.close()
+
+
 def test_times_of_day_compare_with_text():
     db = Database()
     db.query("CREATE VIRTUAL TABLE a USING tessera(k INT DIMENSION, t TIME_SEC, m TIME_MIN)")
