@@ -26,6 +26,7 @@
 #include <math.h>
 
 #include "connection/errors.h"
+#include "sql/statement.h"
 #include "table/table.h"
 #include "sql/tokens.h"
 
@@ -89,10 +90,8 @@ static int join_collations(const tsx_query *query, tsx_join *join, tsr_error *er
 
 static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **statement, tsr_error *error) {
   sqlite3 *db = query->connection->db;
-  char *text = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
-  if (!text) return tsx_out_of_memory(error);
-  const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL); /* connects the table */
-  sqlite3_free(text);
+  char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
+  const int code = tsx_sql_prepare(db, sql, statement); /* connects the table */
   return tsx_core_result(db, code, error);
 }
 
@@ -114,11 +113,7 @@ static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_tab
   for (uint32_t i = 0; i < table->label_count; i++)
     sqlite3_str_appendf(out, "%s\"%w\"", i || table->column_count ? ", " : "SELECT ", table->labels[i].name);
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
-  char *text = sqlite3_str_finish(out);
-  if (!text) return tsx_out_of_memory(error);
-  const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL);
-  sqlite3_free(text);
-  return tsx_core_result(db, code, error);
+  return tsx_core_result(db, tsx_sql_prepare(db, sqlite3_str_finish(out), statement), error);
 }
 
 /* Prepares a SELECT of all columns, and reads what they are. The caller finalizes both statements. */

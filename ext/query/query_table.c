@@ -558,8 +558,8 @@ static sqlite3_stmt *rows_prepare(const tsx_query_table *table, const char *text
   int code = rows_constraints(outer, count, out, NULL);
   char *sql = sqlite3_str_finish(out);
   sqlite3_stmt *rows = NULL;
-  if (code == SQLITE_OK && sql) code = sqlite3_prepare_v2(table->connection->db, sql, -1, &rows, NULL);
-  sqlite3_free(sql);
+  if (code == SQLITE_OK) code = tsx_sql_prepare(table->connection->db, sql, &rows);
+  else sqlite3_free(sql);
   if (code == SQLITE_OK && rows && decides) {
     sqlite3_str *again = sqlite3_str_new(NULL);
     code = rows_constraints(outer, count, again, rows);

@@ -18,6 +18,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "sql/statement.h"
 
 #define ROWS_POINTER  "_tessera_query_rows"
 #define ROWS_EXPECTED 1000000
@@ -85,10 +86,7 @@ void tsx_words_append(sqlite3_str *out, const tsx_expr *tree, tsx_replace replac
 
 int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
                      tsr_error *error) {
-  char *sql = sqlite3_str_finish(text);
-  if (!sql) return tsx_out_of_memory(error);
-  int code = sqlite3_prepare_v2(connection->db, sql, -1, statement, NULL);
-  sqlite3_free(sql);
+  int code = tsx_sql_prepare(connection->db, sqlite3_str_finish(text), statement);
   if (code == SQLITE_OK && rows) code = sqlite3_bind_pointer(*statement, 1, rows, ROWS_POINTER, NULL);
   return tsx_core_result(connection->db, code, error);
 }
