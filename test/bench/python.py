@@ -48,7 +48,7 @@ def dense(turns):
     out = np.empty((SIDE, SIDE), "f4")
 
     def opened():
-        tessera.arrays._own.clear()   # the connection of this thread, with its cache
+        getattr(tessera.connections._thread, "connections", {}).clear()   # of this thread, with its cache
         return tessera.open("dense")
 
     def as_blob():

@@ -147,7 +147,7 @@ def test_threads():
 
 def test_ended_threads():
     """The connections of threads that have ended are used again or closed, except while somebody reads their streams."""
-    kept, together, streams = tessera.arrays._kept, threading.Barrier(6), []
+    kept, together, streams = tessera.connections._kept, threading.Barrier(6), []
 
     def read(stream):
         if stream:
@@ -166,13 +166,13 @@ def test_ended_threads():
     before = len(kept)
     for _ in range(3):
         run_threads(False)
-        assert len(kept) <= before + tessera.arrays._IDLE, len(kept)
+        assert len(kept) <= before + tessera.connections._IDLE, len(kept)
     run_threads(True)
     same([reader.read_all().num_rows for reader in streams], [ROWS] * 6, "streams outlive their threads")
-    assert len(kept) > before + tessera.arrays._IDLE, len(kept)
+    assert len(kept) > before + tessera.connections._IDLE, len(kept)
     streams.clear()
     run_threads(False)
-    assert len(kept) <= before + tessera.arrays._IDLE, len(kept)
+    assert len(kept) <= before + tessera.connections._IDLE, len(kept)
     db = sqlite3.connect(":memory:", check_same_thread=False)
     tessera.load(db)
     same(db.execute("SELECT tessera_stream()").fetchone(), (0,))

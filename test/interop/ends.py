@@ -101,12 +101,12 @@ def test_kills():
 
 def test_interrupts():
     """Ctrl-C while SQLite works is a KeyboardInterrupt, and nothing is left; between the batches of a stream it is Python's own."""
-    going_on, values = tessera.arrays._go_on, np.random.default_rng(1).permutation(300000)
-    tessera.arrays._go_on = lambda: signal.raise_signal(signal.SIGINT)
+    going_on, values = tessera.connections._go_on, np.random.default_rng(1).permutation(300000)
+    tessera.connections._go_on = lambda: signal.raise_signal(signal.SIGINT)
     try:
         fails(KeyboardInterrupt, "", lambda: tessera.create("stopped", {"i": values, "v": values}, dimensions=["i"]))
     finally:
-        tessera.arrays._go_on = going_on
+        tessera.connections._go_on = going_on
     same(glob.glob("stopped*"), [], "what an interrupted call has left")
     a = tessera.create("stopped", {"i": values, "v": values}, dimensions=["i"])
 

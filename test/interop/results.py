@@ -495,17 +495,17 @@ def test_apsw():
 
 def test_without_extensions():
     """A sqlite3 that loads no extensions, and no apsw: the error tells what to install."""
-    from tessera import arrays
+    from tessera import connections
 
     def refuse(_):
         raise RuntimeError("pip install apsw")
 
-    kept = arrays.load, sys.modules.get("apsw")
-    arrays.load, sys.modules["apsw"] = refuse, None
+    kept = connections.load, sys.modules.get("apsw")
+    connections.load, sys.modules["apsw"] = refuse, None
     try:
-        fails(RuntimeError, "pip install apsw", lambda: arrays._new_connection(None))
+        fails(RuntimeError, "pip install apsw", lambda: connections._new_connection(None))
     finally:
-        arrays.load = kept[0]
+        connections.load = kept[0]
         sys.modules.pop("apsw") if kept[1] is None else sys.modules.update(apsw=kept[1])
 
 

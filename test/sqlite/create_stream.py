@@ -11,7 +11,7 @@ import struct
 import host
 import streams
 from host import Database, check_contains, same
-from streams import Array, Schema, Stream, arrays, tessera
+from streams import Array, Schema, Stream, connections, tessera
 
 SCHEMA_RELEASE, ARRAY_RELEASE = C.CFUNCTYPE(None, C.POINTER(Schema)), C.CFUNCTYPE(None, C.POINTER(Array))
 
@@ -89,7 +89,7 @@ class Given:
 
 def put(db, address):
     token = C.create_string_buffer(33)
-    assert arrays._functions(db.raw).put(address, token) == 1
+    assert connections.functions_of(db.raw).put(address, token) == 1
     return token.value.decode()
 
 
@@ -306,7 +306,7 @@ def test_tokens():
     assert not given.stream.release, "the stream has moved"
     check_contains(db.error("SELECT tessera_create_stream('t', ?, '{\"x\":1}')", (token,)).text, "no option is called 'x'")
     check_contains(db.error("SELECT tessera_create_stream('t', ?)", (token,)).text, "unknown token")
-    assert arrays._functions(db.raw).put(C.addressof(given.stream), C.create_string_buffer(33)) == 0
+    assert connections.functions_of(db.raw).put(C.addressof(given.stream), C.create_string_buffer(33)) == 0
 
 
 def test_our_own_streams_come_back():

@@ -14,7 +14,7 @@ import threading
 import host
 import streams
 from host import Database, check_contains, same
-from streams import Array, Failed, Reader, Schema, Stream, arrays
+from streams import Array, Failed, Reader, Schema, Stream
 
 
 class Functions(C.Structure):   # tessera_functions, whole

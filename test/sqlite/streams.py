@@ -17,7 +17,7 @@ from host import Database, Error, check_contains, same
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
 import tessera
-from tessera import arrays
+from tessera import connections
 
 
 class Schema(C.Structure):
@@ -71,7 +71,7 @@ class Reader:
     """A stream that was taken with a token."""
 
     def __init__(self, db, *arguments):
-        self.functions = arrays._functions(db.raw)
+        self.functions = connections.functions_of(db.raw)
         self.token = db.value(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments)
         self.address = self.functions.take_new(self.token.encode())
         assert self.address, "the token is known"
@@ -379,7 +379,7 @@ def test_module():
 def test_lent_memory():
     db = Database()
     db.query("CREATE VIRTUAL TABLE b USING tessera(kind=dense, y INT32 DIMENSION(0, 9, 5), x INT32 DIMENSION(0, 3, 4), v INT16 NOT NULL)")
-    functions, token = arrays._functions(db.raw), C.create_string_buffer(33)
+    functions, token = connections.functions_of(db.raw), C.create_string_buffer(33)
 
     def lend(values, header):
         assert functions.lend(C.addressof(values), C.sizeof(values), header.encode(), token)
@@ -415,7 +415,7 @@ def test_lent_memory():
 
 def count_rows(array):
     """The rows of an Array's stream, read by ctypes."""
-    functions = arrays._functions(array.connection)
+    functions = connections.functions_of(array.connection)
     address = functions.take_new(array._rows("SELECT tessera_stream(?)", array.path)[0][0].encode())
     stream, rows = Stream.from_address(address), 0
     while True:

@@ -6,7 +6,10 @@
     db.execute("CREATE VIRTUAL TABLE relief USING tessera('data/relief')")
 """
 from . import accessor as _accessor
-from .arrays import Array, Stream, changes, configure, drop, open, rows
+from .arrays import Array, drop, open
+from .changed import changes
+from .connections import configure
+from .streams import Stream, rows
 from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unknown, Unsupported)
 from .loading import demo, load, loadable_path
 from .making import create, create_as, create_csv, to_anndata

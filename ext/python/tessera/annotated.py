@@ -12,7 +12,9 @@ import warnings
 
 import numpy
 
-from .arrays import Array, _connect, exists, need_connection, secret
+from .arrays import Array, exists
+from .connections import own_connection
+from .paths import need_connection, secret
 from .errors import Constraint, Exists, NotFound, Unsupported
 from .grids import already, check_place, new_place, remove_place, set_metadata, take_place
 
@@ -164,7 +166,7 @@ def create_anndata(path, data, connection, if_exists, options):
     check_place(path, there)
     if there and if_exists == "fail":
         raise Exists(already(path, there, "replace"))
-    connection, place = connection or _connect(), new_place(path)
+    connection, place = connection or own_connection(), new_place(path)
     if there and place == path:
         raise Unsupported(f"{path}: in a bucket a group is not replaced")
     options = dict(options)

@@ -1,559 +1,43 @@
-"""Arrays for libraries that take Arrow streams: pyarrow, pandas, polars, DuckDB and others.
+"""Arrays: a part of an array that reads nothing until a library asks for its stream, or a method for cells.
 
-An Array reads nothing until a library asks for its stream. Streams are made and released in C (tessera_api of tessera_arrow.h); Python only
-wraps them into capsules. numpy is imported where an ndarray is asked for. Without a connection, an Array reads through a connection to an empty
-database that each thread of each process has of its own; so it can be shared by threads, pickled, and used after a fork. An Array of a database's
-file has, once it was pickled, such connections to that file, which only read.
+numpy is imported where an ndarray is asked for. Without a connection, an Array reads through one of this thread (connections.py).
 """
 from __future__ import annotations
 
 import ast
 import builtins
 import contextlib
-import ctypes
-import datetime
-import fractions
 import functools
 import io
 import json
 import os
 import re
-import sys
-import threading
 import time
-import urllib.parse
 import warnings
-import weakref
 from typing import Any
 
 from . import statements as sql
-from .errors import Corrupt, Denied, Error, Interrupted, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
-from .instants import ATTOSECONDS as _ATTOSECONDS
+from .boxes import are_reversed, box_json, common_range, coordinate_of, coordinates_of, ends_of, is_word, sort_key, tolerance_in_units
+from .connections import configure, functions_of, own_connection, working
+from .errors import Corrupt, Denied, Error, Mismatch, NotFound, Range, Unknown, Unsupported, plain_errors
 from .instants import Between, Refused, compared, has_text, in_utc, instant, is_beyond_texts, is_instant, number, time_of_day, zone_of
-from .loading import load
+from .lent import Lent, described_block
+from .paths import need_connection, place_of
+from .streams import SCHEMA, Joined, Stream, make_capsule
+from .values import LETTERS, count_units, exact_length, is_duration, is_missing, listed_durations, millisecond_of, plain_value, scalar_of
 
-__all__ = ["Array", "Stream", "configure", "open", "place_of", "rows"]
+__all__ = ["ATTRS", "DTYPES", "DURATION", "LENGTHS", "Array", "drop", "exists", "is_empty", "open"]
 
-
-class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
-    _fields_ = [("version", ctypes.c_int),
-                ("library_version", ctypes.c_char_p),
-                ("take", ctypes.c_void_p),
-                ("take_new", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
-                ("free_stream", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-                ("use_capsules", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-                ("free_capsule", ctypes.c_void_p),
-                ("put", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)),
-                ("lend", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p)),
-                ("take_back", ctypes.CFUNCTYPE(None, ctypes.c_char_p)),
-                ("take_schema", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
-                ("free_schema_capsule", ctypes.c_void_p),
-                ("again", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
-                ("request", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
-                ("join", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64))]
-
-
-_STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
-_LETTERS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m", "SEC": "s", "MS": "ms", "US": "us", "NS": "ns", "PS": "ps", "FS": "fs",
-            "AS": "as"}   # numpy's name of a unit
-_DURATION = "__tessera_duration."   # metadata: the TIME field of that name has durations, and not times of day
+DURATION = "__tessera_duration."   # metadata: the TIME field of that name has durations, and not times of day
 ATTRS = "__tessera_pandas_attrs"   # metadata: the attrs of a DataFrame, as JSON
 DTYPES = "__tessera_pandas_dtypes"   # metadata: the nullable types of pandas that columns of a DataFrame had, as JSON
-_RUNS = 1000   # streams of neighbours that one list of coordinates may make
 LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
 _TEXTS = ("ASCII", "UTF8", "UTF16", "UTF32", "UCS2", "UCS4")
 _NUMBERS = re.compile("U?INT|FLOAT")   # datatypes of dimensions whose coordinates are numbers
 _OPERATORS = ("=", "==", "<", "<=", ">", ">=", "in", "is", "is not")   # of where()
 _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
-_libraries = {}                 # path of a loaded extension: its functions
-_idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
-_kept = []                      # (process, connection): all of this module, as a stream may outlive the thread that made it
-_locks = {}                     # id of a connection of this module: its lock
-_users = weakref.WeakSet()      # Results, which keep the connection of the thread that made them
-_IDLE = 2                       # so many of a name stay open; the others are closed as soon as nobody reads their streams
-_scopes = {}                    # scope of tessera_configure: its options, for all connections of this module
-_lock = threading.RLock()
-_thread = threading.local()     # .connections: those of this thread
-
-
-def _after_fork():   # another thread of the parent may have held the lock
-    global _lock
-    _lock = threading.RLock()
-    _locks.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def _go_on():
-    """SQLite calls it during long work. So Python runs the handlers of signals, and Ctrl-C ends the work."""
-    return 0
-
-
-@contextlib.contextmanager
-def working(connection, own, path=None, steps=20):
-    """Errors inside become those of this module. own: the connection is this module's, so that Ctrl-C ends the work; steps: of SQLite, between two looks.
-
-    Threads that share a Result take turns: SQLite's lock and Python's, which the handler needs, would otherwise wait for each other.
-    """
-    if not own:
-        with plain_errors(path):
-            yield
-        return
-    with _turns(connection):
-        heeds = threading.current_thread() is threading.main_thread()   # Python runs the handlers of signals in no other
-        try:
-            with plain_errors(path):
-                if heeds:
-                    connection.set_progress_handler(_go_on, steps)
-                yield
-        except Interrupted as e:   # nobody else interrupts it: what the handler of a signal raised is lost in SQLite
-            raise KeyboardInterrupt from e
-        finally:
-            if heeds:
-                connection.set_progress_handler(None, steps)
-
-
-def _turns(connection):
-    """Returns the lock of a connection of this module."""
-    with _lock:
-        return _locks.setdefault(id(connection), threading.RLock())
-
-
-class _Connections(dict):
-    """The connections of a thread, by process, file, and inode of the file. It goes when the thread ends."""
-
-    def __del__(self):
-        with contextlib.suppress(Exception):
-            for name, connection in self.items():
-                if name[0] == os.getpid() and not sys.is_finalizing():   # those of a parent are never closed
-                    _leave(name, connection)
-
-
-def _connect(file=None):
-    """Returns the connection that this thread of this process has for Arrays without one: to an empty database, or to a database's file, read only."""
-    if not hasattr(_thread, "connections"):
-        _thread.connections = _Connections()
-    name = (os.getpid(), file, os.stat(file).st_ino if file else None)   # another file may have taken its place
-    if name not in _thread.connections:
-        with _lock:
-            idle = _idle.get(name)
-            _thread.connections[name] = idle.pop() if idle else _new_connection(file)
-    return _thread.connections[name]
-
-
-def _leave(name, connection):
-    """Takes the connection of a thread that has ended. It waits for another thread, or is closed when nobody reads its streams."""
-    with _lock:
-        idle = _idle.setdefault(name, [])
-        idle.append(connection)
-        for one in idle[:-_IDLE]:
-            if not sql.rows(one, "SELECT tessera_stream()")[0][0] and not any(user._connection is one for user in _users):
-                idle.remove(one)
-                _kept.remove((name[0], one))
-                _locks.pop(id(one), None)
-                one.close()
-                with contextlib.suppress(AttributeError, OSError, TypeError):   # glibc keeps what the ended thread has freed
-                    ctypes.CDLL(None).malloc_trim(0)
-
-
-def _new_connection(file):
-    place = _read_only(file) if file else ":memory:"
-    try:
-        import sqlite3
-        connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None, uri=bool(file))
-        load(connection)
-    except (ImportError, RuntimeError) as e:
-        try:
-            import apsw
-        except ImportError:
-            raise e from None   # it tells of apsw
-        connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
-        connection.setbusytimeout(5000)   # as sqlite3 waits
-        load(connection)
-    _quote_names(connection)
-    for scope, options in _scopes.items():
-        sql.rows(connection, "SELECT tessera_configure(?, ?)", (scope, options))
-    _kept.append((os.getpid(), connection))
-    return connection
-
-
-def _quote_names(connection):
-    """A name in double quotes that is none is an error, where the module of the connection can ask SQLite for that: sqlite3 from Python 3.12 on, and apsw. SQLite
-    would take it for a text."""
-    with contextlib.suppress(AttributeError):   # an older module
-        if hasattr(connection, "setconfig"):
-            import sqlite3
-            for config in (sqlite3.SQLITE_DBCONFIG_DQS_DML, sqlite3.SQLITE_DBCONFIG_DQS_DDL):
-                connection.setconfig(config, False)
-        elif hasattr(connection, "config"):
-            import apsw
-            for config in (apsw.SQLITE_DBCONFIG_DQS_DML, apsw.SQLITE_DBCONFIG_DQS_DDL):
-                connection.config(config, 0)
-
-
-def _read_only(file):
-    """Returns the URI by which SQLite opens a file that it only reads."""
-    file = file.replace(os.sep, "/")
-    return f"file://{'' if file.startswith('/') else '/'}{urllib.parse.quote(file, safe='/:')}?mode=ro"
-
-
-def configure(scope, **options):
-    """Sets how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1"),
-    configure("azure://climate", account="weather", sas="..."), configure("gcs://climate", provider="profile").
-
-    Options are those of tessera_configure. They hold for this process; a pickled Array does not contain them.
-    """
-    text = json.dumps(options)
-    with plain_errors(scope):
-        sql.rows(_connect(), "SELECT tessera_configure(?, ?)", (scope, text))
-        with _lock:
-            _scopes[scope] = text
-            for process, connection in _kept:
-                if process == os.getpid() and type(connection).__module__ == "sqlite3":
-                    sql.rows(connection, "SELECT tessera_configure(?, ?)", (scope, text))
-
-
-def _functions(connection):
-    """Returns the functions of the copy of the extension that this connection has loaded; if it has none, this module's is loaded."""
-    if not hasattr(connection, "cursor") or not (hasattr(connection, "total_changes") or hasattr(connection, "totalchanges")):
-        raise TypeError(f"a connection is one of sqlite3, apsw or pysqlite3, not a {type(connection).__name__}: connection=sqlite3.connect('my.db')")
-    try:
-        path = sql.rows(connection, "SELECT tessera_library()")[0][0]
-    except Exception as e:
-        if "no such function" not in str(e):
-            raise
-        load(connection)
-        try:
-            path = sql.rows(connection, "SELECT tessera_library()")[0][0]
-        except Exception:
-            raise Unsupported("this connection has loaded an older tessera, which has no Arrow streams: update it") from None
-    if path not in _libraries:
-        try:
-            library = ctypes.CDLL(path)
-            library.tessera_api.restype = ctypes.POINTER(_Functions)
-            library.tessera_api.argtypes = [ctypes.c_int]
-            table = library.tessera_api(1)
-        except (AttributeError, OSError, TypeError) as e:   # an old copy, or one that is linked into the program
-            raise Unsupported(f"the tessera of this connection, {path}, has no tessera_api: load the one of tessera.loadable_path()") from e
-        if not table:
-            raise Unsupported(f"{path} is of another version than this module")
-        table.contents.use_capsules(ctypes.cast(ctypes.pythonapi.PyCapsule_GetPointer, ctypes.c_void_p))
-        _libraries[path] = table.contents
-    return _libraries[path]
-
-
-def _capsule(pointer, name, destructor):
-    make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return make(pointer, name, destructor)
-
-
-class _Lent:
-    """Memory of an ndarray that one call of SQL fills or reads."""
-
-    def __init__(self, connection, block, header):
-        self._functions, self._block, self._token = _functions(connection), block, ctypes.create_string_buffer(33)
-        if not self._functions.lend(block.ctypes.data, block.nbytes, header.encode(), self._token):
-            raise MemoryError("a block")
-        self.token = self._token.value.decode()
-
-    def __enter__(self):
-        return self.token
-
-    def __exit__(self, *_):
-        self._functions.take_back(self._token)
-
-
-def _scalar(value):
-    """Returns the value of an ndarray or DataArray without axes; what is none of them as it is."""
-    if getattr(value, "ndim", None) != 0 or not hasattr(value, "dtype") or type(value).__name__ == "MaskedConstant":
-        return value
-    import numpy
-    if isinstance(value, numpy.generic):
-        return value
-    return (value if isinstance(value, numpy.ndarray) else numpy.asarray(value))[()]   # a masked one is `masked`
-
-
-def is_missing(value):
-    """Whether a value stands for none: of pandas, of instants, of masked ndarrays."""
-    value = _scalar(value)
-    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or type(value).__name__ in ("datetime64", "timedelta64") and value != value
-
-
-def _plain(value):
-    """Returns a date as ISO text, a time of day too, a number of numpy as Python's. ValueError if the value is missing."""
-    value = _scalar(value)
-    if is_missing(value):
-        raise ValueError(f"{value} cannot be compared: where(name, 'is', None) finds what is missing")
-    if type(value).__name__ == "datetime64":
-        text = str(value)
-        return text if len(text) > 7 else str(value.astype("M8[D]"))   # a year alone would be a number
-    if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
-        return _time_of_day(value)
-    if getattr(value, "tzinfo", None) is not None and hasattr(value, "astimezone"):
-        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)   # arrays have no time zones: instants are UTC
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    value = value.item() if hasattr(value, "item") else value
-    return value if isinstance(value, (int, float, str, bytes)) else float(value) if hasattr(value, "dtype") else str(value)   # item() of a long double is one
-
-
-def _millisecond(instant):
-    """Returns the millisecond in which an instant lies: commits have no finer times."""
-    text = _plain(instant)
-    return re.sub(r"(\.\d{3})\d+$", r"\1", text) if isinstance(text, str) else text   # a number of numpy is milliseconds
-
-
-def _time_of_day(value):
-    """Returns a duration as the text of a time of day."""
-    seconds, rest = divmod(_nanoseconds(value), 10 ** 9)
-    if not 0 <= seconds < 86400:
-        raise ValueError(f"{value} is not a time of day, from 0 to 24 hours: give it as an integer in the unit of the array")
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{rest:09}".rstrip("0") if rest else "")
-
-
-def _nanoseconds(duration):
-    if type(duration).__name__ == "timedelta64":
-        return int(duration.astype("timedelta64[ns]").astype("int64"))
-    return duration.value if hasattr(duration, "value") else duration // datetime.timedelta(microseconds=1) * 1000
-
-
-def _is_duration(value):
-    value = _scalar(value)
-    return type(value).__name__ in ("timedelta", "Timedelta", "timedelta64") and not is_missing(value)
-
-
-def _listed_durations(value):
-    """Returns the durations of an ndarray, an Index, a Series or the like as a list; anything else as it is."""
-    durations = getattr(getattr(value, "dtype", None), "kind", "") == "m" or type(value).__module__.startswith("pyarrow") and str(getattr(value, "type", "")).startswith("duration")
-    if not durations or getattr(value, "ndim", 1) != 1:
-        return value
-    import numpy
-    return list(numpy.asarray(value))
-
-
-def _attoseconds(duration):
-    """Returns a duration of any length, exactly."""
-    duration = _scalar(duration)
-    if isinstance(duration, datetime.timedelta) and not hasattr(duration, "to_timedelta64"):
-        return duration // datetime.timedelta(microseconds=1) * _ATTOSECONDS["US"]
-    import numpy
-    duration = duration.to_timedelta64() if hasattr(duration, "to_timedelta64") else duration
-    letters, count = numpy.datetime_data(duration.dtype)
-    unit = next((name for name, letter in _LETTERS.items() if letter == letters), None)
-    if unit not in _ATTOSECONDS:
-        raise ValueError(f"{duration!r} has no length: give it a unit from weeks to attoseconds")
-    return int(duration.astype("i8")) * count * _ATTOSECONDS[unit]
-
-
 _UNITS_AS_TEXT = re.compile(r"\s*(?:[-+]?\d+|\d+(?::\d+){1,2}(?:\.\d*)?)\s*")   # a number, or a time of day
-
-
-def _count_units(duration, kind):
-    """Returns a duration as a number of the unit of a datatype."""
-    unit = _ATTOSECONDS[kind.rpartition("_")[2]]
-    whole, rest = divmod(_attoseconds(duration), unit)
-    if not -2 ** 63 < whole < 2 ** 63:   # no column has it, and SQLite no such integer
-        return Between(-2 ** 63 + 1 if whole < 0 else 2 ** 63 - 2, fractions.Fraction(rest, unit) + whole)
-    return Between(whole, fractions.Fraction(rest, unit) + whole) if rest else whole
-
-
-def _units(duration, label, kind):
-    """Returns a duration in the unit of a label's datatype; a number stays what it is."""
-    duration = _scalar(duration)
-    if type(duration).__name__ not in ("timedelta", "Timedelta", "timedelta64"):
-        return duration if duration is None else _coordinate(duration)
-    unit = _ATTOSECONDS.get(kind.rpartition("_")[2]) if kind.startswith(("DATETIME_", "TIME_")) else None
-    if unit is None:
-        raise ValueError(f"tolerance={duration}: the label {label} is {kind}, which no duration measures: give a number in its unit")
-    return _nanoseconds(duration) * 10 ** 9 / unit
-
-
-def _length(tolerance, kind):
-    """Returns a duration exactly in the unit of a datatype; a number stays what it is."""
-    return fractions.Fraction(_attoseconds(tolerance), _ATTOSECONDS[kind.rpartition("_")[2]]) if _is_duration(tolerance) else tolerance
-
-
-def _json(value):
-    """Returns JSON, in which infinity is a number: SQLite reads 9e999 as such."""
-    return json.dumps(_marked(value)).replace('"\\u0000inf"', "9e999").replace('"\\u0000-inf"', "-9e999")
-
-
-def _marked(value):
-    if isinstance(value, dict):
-        return {name: _marked(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_marked(part) for part in value]
-    if not isinstance(value, (bool, int, float, str, type(None))):
-        value = _plain(value)
-    if isinstance(value, float) and value != value:
-        raise ValueError("a comparison with NaN finds nothing")
-    return f"\0{value}" if value in (float("inf"), float("-inf")) else value
-
-
-def _bounds(name, value):
-    if isinstance(value, slice):
-        if value.step is not None:
-            raise ValueError("a slice of an array has no step")
-        value = (value.start, value.stop)
-    if isinstance(value, list) or getattr(value, "ndim", 0):
-        if getattr(value, "ndim", 1) != 1:
-            raise TypeError(f"{name}: coordinates are a list with one axis, not {value.ndim}")
-        ends = [_coordinate(end) for end in value]
-        return {"in": ends} if ends else []
-    return [None if end is None else _coordinate(end) for end in value] if isinstance(value, tuple) else _coordinate(value)
-
-
-def _ends(ends):
-    """The coordinates in what _bounds() returned."""
-    return ends["in"] if isinstance(ends, dict) else ends if isinstance(ends, list) else [ends]
-
-
-def _is_word(value):
-    """Whether a coordinate is a text that no dimension of numbers has."""
-    if not isinstance(value, str):
-        return False
-    with contextlib.suppress(ValueError):
-        float(value)
-        return False
-    return True
-
-
-def _coordinate(value):
-    """Returns a coordinate as a box has it: a number or text of Python. Instants, dates and times of day are ISO text."""
-    if is_missing(value):
-        raise ValueError(f"{value} is not a coordinate: None leaves the end of a range open")
-    value = _scalar(value)
-    if isinstance(value, bytes):
-        return value.decode()
-    return value if type(value) in (int, float, str, bool, type(None)) else _plain(value)
-
-
-def _common(name, one, other):
-    """Returns the range that two ranges of a dimension have in common; [] if there is none."""
-    if [] in (one, other):
-        return []
-    for listed, rest in ((other, one), (one, other)):   # the order is that of the list that was given last
-        if isinstance(listed, dict):
-            among = set(map(_order, rest["in"])) if isinstance(rest, dict) else ()
-            inside = [value for value in listed["in"] if (_order(value) in among if isinstance(rest, dict) else _common(name, value, rest) != [])]
-            return {"in": inside} if inside else []
-    ends = []
-    for choose, at in ((max, 0), (min, 1)):
-        given = [part[at] if isinstance(part, list) else part for part in (one, other)]
-        given = [part for part in given if part is not None]
-        if len(given) == 2 and isinstance(given[0], str) != isinstance(given[1], str):
-            given = [int(part) if isinstance(part, str) and part.isdecimal() else part for part in given]   # JSON has large integers as text
-            if isinstance(given[0], str) != isinstance(given[1], str):
-                raise ValueError(f"{name} was bounded by {given[0]!r}, and now by {given[1]!r}: one is text, one a number")
-        ends.append(choose(given, key=_order, default=None))
-    return [] if None not in ends and _order(ends[0]) > _order(ends[1]) else ends
-
-
-def _reversed_texts(low, high):
-    """A year alone may be a number or text: that is left to what follows."""
-    return not (len(high) == 4 and high.isdecimal() and low.startswith(high)) and _order(low) > _order(high)
-
-
-_INSTANT = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d*)?)?)?)?)?")
-_FIRST = "0000-01-01T00:00:00.000000000000000000"   # of a year, as precise as an instant can be
-
-
-def _order(end):
-    """Returns what a coordinate sorts by. Instants that are text sort by time: they have one sign between date and time of day, and the same precision."""
-    return end.replace(" ", "T", 1) + _FIRST[len(end):] if isinstance(end, str) and _INSTANT.fullmatch(end) else end
-
-
-def _pointer(capsule, name):
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get(capsule, name)
-
-
-_OF_FRAMES = frozenset("agg apply astype corr describe drop dropna fillna filter groupby head hist iloc info iterrows itertuples join loc melt merge pivot pivot_table plot query rename "
-                       "reset_index sample set_index sort_index sort_values tail to_csv to_dict to_excel to_feather to_json to_list to_markdown to_parquet to_sql value_counts values".split())
-
-
-class Stream:
-    """An object that exports Arrow streams, each with the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
-
-    def __getattr__(self, name):
-        """Python calls it for what is missing: says where that of a DataFrame is."""
-        if name in _OF_FRAMES:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: a DataFrame has it, which .df() makes; "
-                                 'tessera.sql("SELECT ... FROM ...") filters, groups, joins and sorts without one')
-        return object.__getattribute__(self, name)   # fails as always, or as a property has failed
-
-    def _stream(self):
-        """Returns the functions of the extension, and a new stream."""
-        raise NotImplementedError
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Returns a new stream in a capsule, as the Arrow PyCapsule interface wants it.
-
-        requested_schema: a capsule with the types that the caller would like. They are given if the names match and no cast can fail.
-        """
-        functions, stream = self._stream()
-        if not stream:
-            raise MemoryError("an Arrow stream")
-        made = _capsule(stream, _STREAM, functions.free_capsule)
-        if requested_schema is not None:
-            functions.request(stream, _pointer(requested_schema, _SCHEMA))
-        return made
-
-    def df(self) -> Any:
-        """The rows as a pandas DataFrame. Times are timedelta64, since they may be longer than a day."""
-        from .results import to_pandas
-        return to_pandas(self._in_order(), dtypes=self._dtypes())
-
-    def _in_order(self):
-        """Returns what has the rows in an order, if a stream's own has none that a table would have."""
-        return self
-
-    def _dtypes(self):
-        """The names of pandas' types that columns had in a DataFrame, and that Arrow does not know."""
-        return {}
-
-    def pl(self) -> Any:
-        """The rows as a polars DataFrame."""
-        from .results import library
-        return library("polars").DataFrame(self._in_order())
-
-    def arrow(self) -> Any:
-        """The rows as a pyarrow Table."""
-        from .results import library
-        return library("pyarrow").table(self._in_order())
-
-
-class _Rows(Stream):
-    """The rows of a SELECT that runs once, for all of its streams."""
-
-    def __init__(self, connection, select, options, values=()):
-        self._functions = _functions(connection)   # the rows outlive the connection, once the SELECT has run
-        with plain_errors(None):
-            token = sql.rows(connection, f"SELECT tessera_rows(?, ?{', ?' * len(values)})", (select, json.dumps(options, default=_plain), *values))[0][0]
-        self._first = self._functions.take_new(token.encode())
-        weakref.finalize(self, self._functions.free_stream, self._first)
-
-    def _stream(self):
-        return self._functions, self._functions.again(self._first)
-
-
-class _Joined(Stream):
-    """The rows of several Arrays, one after the other."""
-
-    def __init__(self, arrays):
-        self._arrays = arrays
-
-    def _stream(self):
-        if len(self._arrays) > _RUNS:
-            raise NotImplementedError(f"the lists of coordinates have {len(self._arrays)} runs of neighbours, more than {_RUNS}: take a range, and choose rows in what comes of it")
-        streams = [array._stream()[1] for array in self._arrays]
-        functions = _functions(self._arrays[0].connection)
-        return functions, functions.join((ctypes.c_void_p * len(streams))(*streams), len(streams))
 
 
 class Array(Stream):
@@ -586,7 +70,7 @@ class Array(Stream):
     @property
     def connection(self):
         """The connection that was passed to open(), or else that of this thread."""
-        return self._connection or _connect(self._state.get("database"))
+        return self._connection or own_connection(self._state.get("database"))
 
     def _dtypes(self):
         return {name: dtype for name, dtype in self._noted(DTYPES).items() if isinstance(dtype, str)}
@@ -678,11 +162,11 @@ class Array(Stream):
 
     def check_coordinates(self):
         """Raises an error if sel() got a text that a dimension or label cannot have, where it has no texts: SQLite would compare them, and find nothing."""
-        texts = [(name, end) for name, ends in self._box.items() for end in _ends(ends) if isinstance(end, str)]
+        texts = [(name, end) for name, ends in self._box.items() for end in ends_of(ends) if isinstance(end, str)]
         types = {name: about for name, *about in self._about("name, role, datatype", "tessera_schema", "role <> 'attribute'")} if texts else {}
         for name, text in texts:
             role, datatype = types.get(name, ("", ""))
-            if _NUMBERS.match(datatype) and _is_word(text):
+            if _NUMBERS.match(datatype) and is_word(text):
                 raise Mismatch(f"array {self.path}: {role} {name!r}: {text!r} is not a valid {datatype}")
             if datatype.startswith(("DATETIME_", "TIME_")):
                 try:
@@ -700,12 +184,12 @@ class Array(Stream):
             Array(self._connection, self.path, None, {**{name: self._options[name] for name in ("as_of", "since", "enums", "datetimes") if name in self._options}, "where": terms}, self._state)._token_freed()
 
     def _token_freed(self):
-        functions = _functions(self.connection)
+        functions = functions_of(self.connection)
         functions.free_stream(functions.take_new(self._token().encode()))
 
     def _check_box(self):
-        functions = _functions(self.connection)
-        functions.free_stream(functions.take_new(self._rows("SELECT tessera_stream(?, ?, ?)", self.path, _json(self._box), _json(self._times()))[0][0].encode()))
+        functions = functions_of(self.connection)
+        functions.free_stream(functions.take_new(self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box_json(self._box), box_json(self._times()))[0][0].encode()))
 
     @contextlib.contextmanager
     def _checking(self):
@@ -803,7 +287,7 @@ class Array(Stream):
         for name, ends in self._box.items():
             if isinstance(ends, list) and ends and domains.get(name):
                 with contextlib.suppress(ValueError):   # a number for an instant: the functions judge it
-                    box[name] = _common(name, ends, json.loads(domains[name]))
+                    box[name] = common_range(name, ends, json.loads(domains[name]))
         return box
 
     def _resolved(self):
@@ -887,7 +371,7 @@ class Array(Stream):
             self._expect("dimension or label", name, "dimension", "label")
             units = self._in_units(name, value)
             units = [one for one in units if not isinstance(one, Between)] if isinstance(units, list) else [] if isinstance(units, Between) else units
-            given, value = value, _bounds(name, units)
+            given, value = value, coordinates_of(name, units)
             if isinstance(value, list) and value and self._goes_down(name, *value):
                 falls = self._falls(name)
                 if not falls and not isinstance(given, slice):
@@ -895,7 +379,7 @@ class Array(Stream):
                 value = value[::-1] if falls else []
             if isinstance(value, dict) and name not in self.dims:
                 name, value = self._listed(name, value)
-            box[name] = _common(name, box[name], value) if name in box else value
+            box[name] = common_range(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
     def _goes_down(self, name, first, last):
@@ -904,7 +388,7 @@ class Array(Stream):
             return False
         digits = isinstance(first, str) and first.isdecimal() and last.isdecimal()
         if not digits and not (isinstance(first, (int, float)) and last < 0 <= first):
-            return _reversed_texts(first, last) if isinstance(first, str) else first > last
+            return are_reversed(first, last) if isinstance(first, str) else first > last
         if ("UINT64",) not in self._about("datatype", "tessera_schema", f"name = {sql.text(name)}"):
             return first > last
         return digits and int(first) > int(last)   # -1 may be the greatest
@@ -933,7 +417,7 @@ class Array(Stream):
         if name is None:
             return [self]
         runs = []
-        for _, value in sorted({_order(value): value for value in self._box[name]["in"]}.items()):
+        for _, value in sorted({sort_key(value): value for value in self._box[name]["in"]}.items()):
             if runs and isinstance(value, int) and isinstance(runs[-1][1], int) and value == runs[-1][1] + 1:
                 runs[-1][1] = value
             else:
@@ -953,10 +437,10 @@ class Array(Stream):
             present = range(low, high + 1) if low != high else [low]
             if run.shape[axis] != len(present):   # some lie outside of what was written
                 present = [value for value in present if Array(self._connection, self.path, {name: [value, value]}, self._options, self._state).shape[axis]]
-            places.update({_order(value): end + place for place, value in enumerate(present)})
+            places.update({sort_key(value): end + place for place, value in enumerate(present)})
             end += len(present)
         parts = [Array(self._connection, self.path, {**rest, **run._box}, self._options, self._state) for run in runs]
-        return axis, parts, [places[_order(value)] for value in self._box[name]["in"] if _order(value) in places]
+        return axis, parts, [places[sort_key(value)] for value in self._box[name]["in"] if sort_key(value) in places]
 
     def _has_lists(self):
         return any(isinstance(ends, dict) for ends in self._box.values())
@@ -968,7 +452,7 @@ class Array(Stream):
             names = [name for name in box if labels.get(name, name) == dim]
             if len(names) > 1:
                 ranges = [self._range(name, dim, box.pop(name)) for name in names]
-                box[dim] = functools.reduce(functools.partial(_common, dim), ranges)
+                box[dim] = functools.reduce(functools.partial(common_range, dim), ranges)
         return box
 
     def _range(self, name, dim, ends):
@@ -979,7 +463,7 @@ class Array(Stream):
             low, high = Array(self._connection, self.path, {name: ends}, self._options, self._state)._resolved()[dim]
         except KeyError:   # all labels are on one side
             return []
-        return [low, high] if _order(low) <= _order(high) else []
+        return [low, high] if sort_key(low) <= sort_key(high) else []
 
     def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, Any]:
         """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. In a dense array you can also use
@@ -997,17 +481,17 @@ class Array(Stream):
             given, units = value, self._in_units(label, value)
             if label in self.dims:
                 from .blocks import near
-                within = tolerance if units is value or tolerance is None else _length(tolerance, self._about("datatype", "tessera_schema", f"name = {sql.text(label)}")[0][0])
-                found[label] = near(self, label, units.exact if isinstance(units, Between) else _coordinate(units), _SIDES[method], within)
+                within = tolerance if units is value or tolerance is None else exact_length(tolerance, self._about("datatype", "tessera_schema", f"name = {sql.text(label)}")[0][0])
+                found[label] = near(self, label, units.exact if isinstance(units, Between) else coordinate_of(units), _SIDES[method], within)
                 continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             kind, dim = known[label]
-            within = _units(tolerance, label, kind)
+            within = tolerance_in_units(tolerance, label, kind)
             if isinstance(units, Between):
                 index = self._nearest_between(label, units, _SIDES[method], within)
             else:
-                value = _coordinate(units)
+                value = coordinate_of(units)
                 index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
             if index is None:
                 raise KeyError(f"no label {label} is near {given!r}")
@@ -1045,7 +529,7 @@ class Array(Stream):
 
     def _durations(self):
         """The names of the fields that have durations."""
-        return {key[len(_DURATION):] for key, in self._rows("SELECT key FROM tessera_metadata(?, ?) WHERE key GLOB '__tessera_duration.*'", self.path, self._key())}
+        return {key[len(DURATION):] for key, in self._rows("SELECT key FROM tessera_metadata(?, ?) WHERE key GLOB '__tessera_duration.*'", self.path, self._key())}
 
     def _zones(self):
         """The time zones that columns of instants had in a DataFrame, by name."""
@@ -1054,7 +538,7 @@ class Array(Stream):
     def _in_units(self, name, value, compares=False):
         """Returns a value, or a list, tuple or slice of some, as the column has it: durations as numbers of its unit, instants as ISO text in UTC. Fails if
         the column's type can have no such value. compares: what lies between two values of the column is a Between; else only durations are."""
-        value = _listed_durations(value)
+        value = listed_durations(value)
         parts = [value.start, value.stop] if isinstance(value, slice) else value if isinstance(value, (list, tuple)) else [value]
         plain = all(type(part) in (int, float, bool, type(None)) for part in parts)
         if plain and "://" in self.path:   # of an array in a bucket it would be a request
@@ -1067,7 +551,7 @@ class Array(Stream):
             value = parts = list(value)
         durations = kind.startswith("TIME_") and name in self._durations()
         zone = self._zones().get(name) if kind.startswith("DATETIME_") and not plain else None
-        parts = [self._in_column(name, kind, durations, zone, compares, _scalar(part)) for part in parts]
+        parts = [self._in_column(name, kind, durations, zone, compares, scalar_of(part)) for part in parts]
         if not compares:
             parts = [part.exact if isinstance(part, Between) and not durations else part for part in parts]
         if isinstance(value, (slice, tuple)) and len(parts) == 2:   # the ends of a range
@@ -1081,13 +565,13 @@ class Array(Stream):
         if durations and isinstance(value, str) and not _UNITS_AS_TEXT.fullmatch(value):
             raise Mismatch(f"{name}={value!r}: {name} has durations: give pandas.Timedelta({value!r}), or a number of units")
         if durations:
-            return _count_units(value, kind) if _is_duration(value) else value
+            return count_units(value, kind) if is_duration(value) else value
         if _NUMBERS.match(kind):
-            if compares and _is_word(value):
+            if compares and is_word(value):
                 raise Mismatch(f"{name}: {value!r} is not a valid {kind}")
-            return number(kind, _plain(value))
+            return number(kind, plain_value(value))
         if kind == "BOOL":
-            value = {"true": 1, "false": 0}.get(value.lower(), value) if isinstance(value, str) else _plain(value)
+            value = {"true": 1, "false": 0}.get(value.lower(), value) if isinstance(value, str) else plain_value(value)
             if value not in (0, 1):
                 raise Mismatch(f"{name}: {value!r} is not a valid BOOL")
             return value
@@ -1099,11 +583,11 @@ class Array(Stream):
             if zone and getattr(value, "tzinfo", None) is None:
                 raise TypeError(f"{name}={value!r}: {name} has the time zone {zone}, and this instant has none: pandas.Timestamp(..., tz={zone!r}) has it, and text without an offset "
                                 "is read in it")
-            given, zone = _plain(value), None
+            given, zone = plain_value(value), None
             if not has_text(given) and not compares:   # of a year that has no text, which a box compares all the same
                 return value
             value = given
-        value = _plain(value) if not isinstance(value, (int, float, str)) else value
+        value = plain_value(value) if not isinstance(value, (int, float, str)) else value
         if isinstance(value, str):
             try:
                 return time_of_day(name, kind, value) if kind.startswith("TIME_") else instant(name, kind, value, zone)
@@ -1126,7 +610,7 @@ class Array(Stream):
             if len(parts) > n:
                 raise NotImplementedError(f"the lists of coordinates have {len(parts)} runs of neighbours, which are the least number of parts")
             return parts
-        box = _json(self._box)
+        box = box_json(self._box)
         times = self._times()
         with self._checking():
             parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
@@ -1135,12 +619,12 @@ class Array(Stream):
         return [Array(self._connection, self.path, {**box, **part}, self._options, self._state) for part, box in inside]
 
     def _stream(self):
-        functions = _functions(self.connection)
+        functions = functions_of(self.connection)
         if not self._has_lists():
             return functions, functions.take_new(self._token().encode())
         if "order" in self._options:
             raise NotImplementedError("rows of lists of coordinates come in the order of the array: leave order() out, and sort them afterwards")
-        return _Joined(self._runs())._stream()
+        return Joined(self._runs())._stream()
 
     def df(self) -> Any:
         """The rows as a pandas DataFrame. Times are timedelta64, since they may be longer than a day."""
@@ -1178,26 +662,26 @@ class Array(Stream):
         which later writes change places."""
         if "order" in self._options or self.kind != "dense":
             return self
-        return _Joined([run.order(*self.dims) for run in self._runs()]) if self._has_lists() else self.order(*self.dims)
+        return Joined([run.order(*self.dims) for run in self._runs()]) if self._has_lists() else self.order(*self.dims)
 
     def __arrow_c_schema__(self) -> Any:
         """Returns the schema of the streams in a capsule. No tile is read."""
         if self._has_lists():
             return self._runs()[0].__arrow_c_schema__()
-        functions = _functions(self.connection)
+        functions = functions_of(self.connection)
         schema = functions.take_schema(self._token().encode())
         if not schema:
             raise MemoryError("an Arrow schema")
-        return _capsule(schema, _SCHEMA, functions.free_schema_capsule)
+        return make_capsule(schema, SCHEMA, functions.free_schema_capsule)
 
     def _token(self):
-        box, options = (_json(part) for part in (self._box, {**self._options, **self._times()}))
+        box, options = (box_json(part) for part in (self._box, {**self._options, **self._times()}))
         with self._checking():
             return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
     def _npy(self, attribute, **options):
         limits = {name: self._options[name] for name in ("memory_mb", "cache_mb", "threads") if name in self._options}
-        box, options = _json(self._box), _json({**limits, **self._times(), **options})
+        box, options = box_json(self._box), box_json({**limits, **self._times(), **options})
         with self._checking():
             return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
 
@@ -1275,7 +759,7 @@ class Array(Stream):
         nulls = numpy.zeros(block.shape[:len(self.dims)] if masked else (), bool)
         with contextlib.ExitStack() as lent:
             places = {"into": (block, header), **({"nulls": (nulls, "")} if masked else {})}
-            self._npy(attribute, **{name: lent.enter_context(_Lent(self.connection, *place)) for name, place in places.items()})
+            self._npy(attribute, **{name: lent.enter_context(Lent(self.connection, *place)) for name, place in places.items()})
         return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
     def scipy(self, attribute: str | None = None) -> Any:
@@ -1332,8 +816,8 @@ class Array(Stream):
         with contextlib.ExitStack() as lent:
             values = []
             for name, block in blocks.items():
-                values += [name, lent.enter_context(_Lent(self.connection, *_described(block)))]
-            cells = self._do(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=_plain))[0][0]
+                values += [name, lent.enter_context(Lent(self.connection, *described_block(block)))]
+            cells = self._do(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=plain_value))[0][0]
         if "as_of" in self._state:
             self._now()
         return cells
@@ -1356,9 +840,9 @@ class Array(Stream):
             numpy.save(file, converted)
             block = file.getvalue()
         if isinstance(origin, dict):
-            origin = json.dumps(origin, default=_plain)
+            origin = json.dumps(origin, default=plain_value)
         elif not isinstance(origin, (int, str, type(None))):
-            origin = _plain(origin)
+            origin = plain_value(origin)
         count = self._do("SELECT tessera_write_label(?, ?, ?, ?)", self.path, label, block, origin)[0][0]
         if "as_of" in self._state:
             self._now()
@@ -1369,7 +853,7 @@ class Array(Stream):
         domain.
         """
         self._check_writable()
-        self._do("SELECT tessera_expand_domain(?, ?)", self.path, _json({name: _bounds(name, ends) for name, ends in dims.items()}))
+        self._do("SELECT tessera_expand_domain(?, ?)", self.path, box_json({name: coordinates_of(name, ends) for name, ends in dims.items()}))
         if "as_of" in self._state:
             self._now()
 
@@ -1394,7 +878,7 @@ class Array(Stream):
         return self.sel(**{name: self._index(name, k, strange) for name, k in zip(dims, keys) if not isinstance(k, slice) or k != slice(None)}) if keys else self
 
     def _index(self, name, key, strange):
-        key = slice(_scalar(key.start), _scalar(key.stop), key.step) if isinstance(key, slice) else _scalar(key)
+        key = slice(scalar_of(key.start), scalar_of(key.stop), key.step) if isinstance(key, slice) else scalar_of(key)
         if isinstance(key, slice):
             if key.step not in (None, 1):
                 raise IndexError(f"{name}: a slice of an array has no step")
@@ -1403,7 +887,7 @@ class Array(Stream):
         else:
             low, stop = key, None
         domain, datatype = {of: about for of, *about in self._about("name, domain, datatype", "tessera_schema", "role = 'dimension'")}[name]
-        word = next(filter(_is_word, key if isinstance(key, list) else (low, stop)), None)
+        word = next(filter(is_word, key if isinstance(key, list) else (low, stop)), None)
         if word is not None and _NUMBERS.match(datatype):
             raise Unknown(self._lacks("column", strange or word, "attribute", "dimension", "label") + f"; a coordinate of {name} is {datatype}")
         begins = json.loads(domain)[0] if domain else None
@@ -1479,7 +963,7 @@ class Array(Stream):
         numbers = self._with(datetimes="duration" if duration else "integer")
         if by is not None:
             if duration:
-                return numbers._aggregate_plain(function, name, by)._with_times({name: _LETTERS[kind[5:]]})
+                return numbers._aggregate_plain(function, name, by)._with_times({name: LETTERS[kind[5:]]})
             if function in ("min", "max"):
                 return self._aggregate_plain(function, name, by)
         refuse(function, name, kind, by)
@@ -1544,27 +1028,11 @@ class Array(Stream):
         try:
             return card(self)
         except Error as e:   # it was removed, or nobody may read it any more
-            return f"<tessera.Array {self.path!r} {_json({**self._box, **self._options})}: {e}>"
+            return f"<tessera.Array {self.path!r} {box_json({**self._box, **self._options})}: {e}>"
 
     def _repr_html_(self):
         from .cards import html_card
         return html_card(self)
-
-
-def place_of(path):
-    """Returns a path as text; "~" is the home directory, as in other libraries of Python."""
-    path = os.fspath(path)
-    return os.path.expanduser(path) if path.startswith("~") else path
-
-
-def need_connection(connection, path):
-    if connection is None and os.fspath(path).startswith("db:"):
-        raise ValueError(f"{path} is in a database: pass connection=")
-
-
-def secret(options):
-    """Returns the state of an Array that is made with these options: where its key is."""
-    return {"key_file": os.path.abspath(place_of(options["key_file"]))} if options.get("key_file") else {}
 
 
 def in_file(array):
@@ -1601,12 +1069,6 @@ def _stored(array, schema, name):
     return set(array._rows(f"SELECT id, parent, name, size FROM {table}")) if _declared(array, schema, f"{name}_files") else set()
 
 
-def spelled(path):
-    """Returns a path as the paths of what is found below it are spelled: az:// is azure://, and gs:// is gcs://."""
-    scheme, separator, rest = path.partition("://")
-    return {"az": "azure", "gs": "gcs"}.get(scheme, scheme) + separator + rest
-
-
 def exists(connection, path):
     """Returns what is at a path, "an array" or "a group", or None."""
     here = Array(connection, path)
@@ -1621,24 +1083,11 @@ def exists(connection, path):
         except Denied:   # it is encrypted
             pass
         return what
-    return "something" if "://" not in path and os.path.lexists(path) and not _is_empty(path) else None
+    return "something" if "://" not in path and os.path.lexists(path) and not is_empty(path) else None
 
 
-def _is_empty(path):
+def is_empty(path):
     return os.path.isdir(path) and not os.listdir(path)
-
-
-def _described(block):
-    """Returns an ndarray whose memory can be lent, and its header."""
-    import numpy
-    block = numpy.asarray(block)
-    if not block.flags.aligned or not (block.flags.c_contiguous or block.flags.f_contiguous):
-        block = numpy.ascontiguousarray(block)
-    if block.dtype.hasobject or block.dtype.names:
-        raise TypeError(f"an ndarray of {block.dtype} has no form that an array could hold")
-    header = numpy.lib.format.header_data_from_array_1_0(block)
-    shape = ", ".join(str(n) for n in header["shape"]) + ("," if block.ndim == 1 else "")
-    return block, f"{{'descr': '{header['descr']}', 'fortran_order': {header['fortran_order']}, 'shape': ({shape}), }}"
 
 
 _OPTIONS = {"strings", "enums", "datetimes", "unwritten", "batch_rows", "memory_mb", "cache_mb", "threads"}
@@ -1656,11 +1105,11 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     """
     for name in set(options) - _OPTIONS:
         raise TypeError(f"tessera.open() got an unexpected keyword argument {name!r}; options are {', '.join(sorted(_OPTIONS))}")
-    as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _millisecond(end) for end in (as_of, since))
+    as_of, since = (end if isinstance(end, (int, float, str, type(None))) else millisecond_of(end) for end in (as_of, since))
     given, path, key_file = {"as_of": as_of, "since": since, **options}, place_of(path), place_of(key_file) if key_file else None
     need_connection(connection, path)
     if connection is not None:
-        _functions(connection)
+        functions_of(connection)
     if storage is not None and connection is None:
         configure(path, **storage)
     elif storage is not None:
@@ -1687,52 +1136,3 @@ def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = Fal
     here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
 
 
-def rows(connection: Any, select: str, **options: Any) -> Stream:
-    """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")).
-
-    The SELECT runs once, when a library first asks for types or rows; every stream has the same rows. Options are those of tessera_rows: types,
-    enumerate, columns, memory_mb.
-    """
-    return _Rows(connection, select, options)
-
-
-def _types_of_changes(connection, words, name):
-    """The datatypes of columns of tessera_changes that show datetimes, times and large UINT64, of which rows have texts and integers."""
-    path, shown = f"db:{sql.name(*words)}", dict(sql.rows(connection, "SELECT name, type FROM pragma_table_xinfo(?)", (sql.parts(name)[0],)))
-    try:
-        marked = {key[len(_DURATION):] for key, in sql.rows(connection, "SELECT key FROM tessera_metadata(?) WHERE key GLOB '__tessera_duration.*'", (path,))}
-        fields = sql.rows(connection, "SELECT name, role, datatype FROM tessera_schema(?) WHERE cell_val_num = 1 AND enumeration IS NULL", (path,))
-    except Exception as e:
-        if "commit first" not in str(e):
-            raise
-        return {}   # the table has rows that are not committed: the values decide
-    found = {}
-    for field, role, kind in fields:
-        if kind.startswith(("DATETIME_", "TIME_")) or kind == "UINT64":
-            of = f"{kind} DURATION" if field in marked else kind
-            names = (f"old_{field}", f"new_{field}") if role == "attribute" else (field,)
-            found.update({column: of for column in names if column in shown and (kind != "UINT64" or not shown[column])})   # it has a type with uint64=signed
-    return found
-
-
-def changes(connection: Any, table: str, before: Any, after: Any = None, mode: str | None = None, *, columns: list[str] | None = None, where: str | None = None,
-            **options: Any) -> Stream:
-    """Returns what changed in a table between two times, as Arrow streams: pandas.DataFrame.from_arrow(tessera.changes(db, "weather", "2026-01-01")).
-
-    The columns are change ('insert', 'update', 'delete'), the dimensions, old_A and new_A for each attribute A, and changed_at, the time of the
-    commit in milliseconds. before, after: times (datetimes, ISO text, milliseconds since 1970), 'committed', or tokens of tessera_token, for a feed
-    of 'write' and 'delete'; after is now by default. mode 'every' shows the changes of each commit. columns: the attributes to compare. where: a
-    condition in SQL on these columns; a condition on dimensions limits what is read. Further options are those of tessera_rows.
-
-    It makes a temporary table "changes of TABLE". The statement runs once, when a library first asks for the rows.
-    """
-    words = sql.parts(table[3:] if table.startswith("db:") else table)
-    name = sql.name(f"changes of {'.'.join(words)}{' ' + ','.join(columns) if columns is not None else ''}")
-    chosen = f", columns={sql.text(','.join(columns))}" if columns is not None else ""
-    load(connection)
-    with plain_errors(None):
-        sql.rows(connection, f"DROP TABLE IF EXISTS temp.{name}")   # the table it was made for may be another by now
-        sql.rows(connection, f"CREATE VIRTUAL TABLE temp.{name} USING tessera_changes({sql.name(*words)}{chosen})")
-    times = [time if isinstance(time, (int, float, str, type(None))) else _millisecond(time) for time in (before, after)]
-    options["types"] = {**_types_of_changes(connection, words, name), **options.get("types", {})}
-    return _Rows(connection, f"SELECT * FROM temp.{name}(?1, ?2, ?3){f' WHERE {where}' if where else ''}", options, (*times, mode))

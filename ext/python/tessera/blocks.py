@@ -7,7 +7,8 @@ import math
 
 import numpy
 
-from .arrays import Array, _attoseconds, _is_duration, _plain
+from .arrays import Array
+from .values import attoseconds_of, is_duration, plain_value
 from .errors import Mismatch
 from .instants import in_utc
 
@@ -159,19 +160,19 @@ def near(array, name, value, side, tolerance):
 
 def _tolerated(tolerance, first):
     """Returns a tolerance in units of a dimension: a number is one already."""
-    if isinstance(first, int) or not _is_duration(tolerance):
+    if isinstance(first, int) or not is_duration(tolerance):
         return tolerance
     unit = numpy.datetime_data(first.dtype)[0]
     if unit in "YM":
         raise ValueError(f"tolerance={tolerance}: years and months differ in length: give a number of them")
-    return fractions.Fraction(_attoseconds(tolerance), _attoseconds(numpy.timedelta64(1, unit)))
+    return fractions.Fraction(attoseconds_of(tolerance), attoseconds_of(numpy.timedelta64(1, unit)))
 
 
 def _exactly(name, value, dtype):
     """Returns an instant as a number of units of a dtype since 1970, a fraction if it lies between two; where numpy would overflow, too."""
     given = value
     try:
-        value = value if isinstance(value, numpy.datetime64) else numpy.datetime64(value if isinstance(value, str) else _plain(value))
+        value = value if isinstance(value, numpy.datetime64) else numpy.datetime64(value if isinstance(value, str) else plain_value(value))
     except ValueError:
         raise Mismatch(f"{name}={given!r}: the dimension has instants: give text such as '2024-06-01', or an instant of numpy, pandas or Python") from None
     unit, count = numpy.datetime_data(dtype)[0], numpy.datetime_data(value.dtype)
@@ -180,7 +181,7 @@ def _exactly(name, value, dtype):
     if unit in months and count[0] in months:
         return fractions.Fraction(number * months[count[0]], months[unit])
     if unit in months:   # of differing length
-        days = number * _attoseconds(numpy.timedelta64(1, count[0])) // _attoseconds(numpy.timedelta64(1, "D"))
+        days = number * attoseconds_of(numpy.timedelta64(1, count[0])) // attoseconds_of(numpy.timedelta64(1, "D"))
         if abs(days) > 10 ** 15:   # beyond all
             return fractions.Fraction(days * 4800, 146097 * months[unit])
         low = value.astype(dtype)
@@ -192,7 +193,7 @@ def _exactly(name, value, dtype):
         else:
             value, count = numpy.datetime64(number, count[0]).astype("M8[D]"), ("D", 1)
             number = int(value.view("i8"))
-    return fractions.Fraction(number * _attoseconds(numpy.timedelta64(1, count[0])), _attoseconds(numpy.timedelta64(1, unit)))
+    return fractions.Fraction(number * attoseconds_of(numpy.timedelta64(1, count[0])), attoseconds_of(numpy.timedelta64(1, unit)))
 
 
 def read_objects(array, attribute):
@@ -213,7 +214,7 @@ def _as_json(values, kind):
     """Returns several values of a cell as a table shows them; a stream has instants in lists as integers."""
     if kind.startswith(("DATETIME_", "TIME_")):
         values = values.view(f"{'M' if kind[0] == 'D' else 'm'}8[{_unit(kind)}]")
-        return json.dumps([None if numpy.isnat(value) else _plain(value) for value in values], separators=(",", ":"))
+        return json.dumps([None if numpy.isnat(value) else plain_value(value) for value in values], separators=(",", ":"))
     return json.dumps(values.tolist(), separators=(",", ":"))
 
 

@@ -149,7 +149,8 @@ def _limited(rows, limit):
 def _ls(args):
     connection = _connect(args, args.path)
     depth = "" if args.recursive else " AND instr(trim(substr(o.path, length(?1) + 1), '/'), '/') = 0"
-    from .arrays import exists, spelled
+    from .arrays import exists
+    from .paths import spelled
     root = spelled(args.path).rstrip("/") or "/"
     found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (root,))
     if not found and exists(connection, args.path) == "an array":

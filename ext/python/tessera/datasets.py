@@ -13,7 +13,9 @@ import numpy
 import pandas
 import xarray
 
-from .arrays import LENGTHS, Array, _connect, exists, need_connection, secret
+from .arrays import LENGTHS, Array, exists
+from .connections import own_connection
+from .paths import need_connection, secret
 from .columns import check_names
 from .errors import Constraint, Exists, Mismatch, Unsupported
 from .grids import (POSITIONS, already, check_place, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
@@ -204,7 +206,7 @@ def create_dataset(path, data, connection, if_exists, options):
     there = exists(connection, path)
     check_place(path, there)
     if there and if_exists == "append":
-        return (_append_in_database if path.startswith("db:") else _append)(path, data, connection or _connect(), options)
+        return (_append_in_database if path.startswith("db:") else _append)(path, data, connection or own_connection(), options)
     labels, renamed = _labels(data, options.get("labels"), options.get("grow", ()))
     for option in {"domains", "extents"} & set(options):
         options = {**options, option: {renamed.get(name, name): given for name, given in options[option].items()}}
@@ -218,7 +220,7 @@ def create_dataset(path, data, connection, if_exists, options):
     for name in map(str, variables):
         if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:
             raise ValueError(f"variable {name!r}: its array would have the directory {path}/{name}, which is not its own: rename it")
-    connection, place = connection or _connect(), new_place(path)
+    connection, place = connection or own_connection(), new_place(path)
     if there and place == path:
         raise Unsupported(f"{path}: in a bucket a group is not replaced")
     group, members = Array(connection, place), {str(name): f"{place}/{name}" for name in variables}

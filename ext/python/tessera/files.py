@@ -16,7 +16,7 @@ import sys
 import time
 
 from . import grids
-from .arrays import place_of
+from .paths import place_of
 from .described import take_schema, with_notes
 from .errors import Constraint, Mismatch, NotFound, Unsupported
 
@@ -138,8 +138,9 @@ def _parquet(file, bar, path, connection, if_exists, options):
         schema = schema.set(place, schema.field(place).with_name(name))
     if counted:
         schema, batches = _with_range(schema, batches, *counted)
-    from .arrays import _connect, exists
-    if if_exists != "append" or not exists(connection or _connect(), os.fspath(path)):
+    from .arrays import exists
+    from .connections import own_connection
+    if if_exists != "append" or not exists(connection or own_connection(), os.fspath(path)):
         options = with_notes(options, dims, metadata)
     return _stream(schema, _counted(bar, batches), path, connection, if_exists, options)
 
@@ -195,8 +196,10 @@ class _Records:
 
     def __init__(self, place, record, path, connection, if_exists, options):
         """place: the names of dimensions; record: those of the columns that make a record there one and the same."""
-        from .arrays import _connect, exists, open, secret
-        there = if_exists == "append" and exists(connection or _connect(), os.fspath(path))
+        from .arrays import exists, open
+        from .connections import own_connection
+        from .paths import secret
+        there = if_exists == "append" and exists(connection or own_connection(), os.fspath(path))
         array = open(path, connection=connection, **secret(options)) if there else None
         known = bool(array) and set(place) <= set(array.dims) and set(record) <= {*array.dims, *array.attributes}   # made of such a file
         self._array, self._place, self._record, self.found = array if known else None, place, record, None

@@ -18,7 +18,11 @@ import uuid
 import numpy
 
 from . import statements as sql
-from .arrays import LENGTHS, Array, _connect, _is_duration, _is_empty, _json, _plain, exists, need_connection, secret
+from .arrays import LENGTHS, Array, exists, is_empty
+from .boxes import box_json
+from .connections import own_connection
+from .paths import need_connection, secret
+from .values import is_duration, plain_value
 from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
@@ -41,7 +45,7 @@ def _number(value, datatype):
     if not str(datatype).startswith("DATETIME_") or isinstance(value, (int, numpy.integer)):
         return int(value) if isinstance(value, str) and value.isdecimal() else value   # JSON has large integers as text
     letters = next(letters for letters, unit in _UNITS.items() if unit == datatype[9:])
-    return int(numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else _plain(value)).astype(f"M8[{letters}]").astype("i8"))
+    return int(numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else plain_value(value)).astype(f"M8[{letters}]").astype("i8"))
 
 
 def sql_type(name, dtype):
@@ -80,10 +84,10 @@ def label_values(values):
     if values.dtype.kind in "MmfiuU" or not values.size:
         return _stored(values)
     values = numpy.asarray(values, object)
-    if all(map(_is_duration, values.ravel())):
+    if all(map(is_duration, values.ravel())):
         return _stored(numpy.array([v.to_timedelta64() if hasattr(v, "to_timedelta64") else numpy.timedelta64(v) for v in values.ravel()]).reshape(values.shape))
-    if all(hasattr(v, "isoformat") and not _is_duration(v) for v in values.ravel()):
-        return numpy.array([numpy.datetime64(_plain(v)) for v in values.ravel()]).reshape(values.shape)
+    if all(hasattr(v, "isoformat") and not is_duration(v) for v in values.ravel()):
+        return numpy.array([numpy.datetime64(plain_value(v)) for v in values.ravel()]).reshape(values.shape)
     return values
 
 
@@ -199,7 +203,7 @@ def take_place(place, path, if_exists):
             os.rename(f"{place}.old", place)
         shutil.rmtree(place, ignore_errors=True)
         return
-    if os.path.lexists(target) and not _is_empty(target):
+    if os.path.lexists(target) and not is_empty(target):
         raise Exists(already(path, "something", "replace"))
     os.rename(place, target)
 
@@ -262,7 +266,7 @@ def _type_of(name, block, by_rows):
 
 def make_grid(place, table, blocks, lengths, labels, options, connection):
     """Makes a dense array at `place`, or one in the database if it is None, and fills it."""
-    connection = connection or _connect()
+    connection = connection or own_connection()
     types = {name: _type_of(name, block, _by_rows(blocks)) for name, block in blocks.items()}
     origin = {name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}
     origin.update(options.get("origin", {}))
@@ -310,11 +314,11 @@ def set_metadata(array, key, value):
     if isinstance(value, (str, bytes)):
         array._do("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
         return
-    values = numpy.asarray(value if isinstance(value, (bool, int, float, list, tuple, numpy.ndarray, numpy.generic)) else _plain(value))
+    values = numpy.asarray(value if isinstance(value, (bool, int, float, list, tuple, numpy.ndarray, numpy.generic)) else plain_value(value))
     if values.dtype.kind in "biufM" and values.dtype.itemsize <= 8:
         values = _stored(values)
         kind = sql_type(key, values.dtype)
-        text = _json([_element(v) for v in values.ravel()])
+        text = box_json([_element(v) for v in values.ravel()])
     elif isinstance(value, (list, tuple, numpy.ndarray)):
         text, kind = json.dumps([str(v) for v in values.ravel()]), "ASCII"   # as a text is UTF8, this is known as a list again
     else:

@@ -37,9 +37,9 @@ def _adapt_scalars(connection):
         import numpy
     except ImportError:
         return
-    from .arrays import _plain, is_missing
+    from .values import is_missing, plain_value
     adapters = {numpy.dtype(letter).type: type_ for letters, type_ in (("?bhilqBHILQ", int), ("efg", float)) for letter in letters}
-    adapters[numpy.datetime64] = lambda value: None if is_missing(value) else _plain(value)
+    adapters[numpy.datetime64] = lambda value: None if is_missing(value) else plain_value(value)
     adapters[numpy.timedelta64] = _adapt_duration
     for kind, adapter in adapters.items():
         if (kind, module.PrepareProtocol) not in getattr(module, "adapters", ()):

@@ -7,7 +7,11 @@ import os
 import re
 from typing import Any
 
-from .arrays import _STREAM, ATTRS, DTYPES, Array, _connect, _functions, _plain, _pointer, exists, need_connection, place_of, secret
+from .arrays import ATTRS, DTYPES, Array, exists
+from .connections import functions_of, own_connection
+from .paths import need_connection, place_of, secret
+from .streams import STREAM, capsule_pointer
+from .values import plain_value
 from .errors import Error, Exists, Mismatch
 
 __all__ = ["create", "create_as", "create_csv", "to_anndata", "without_index"]
@@ -26,7 +30,7 @@ def _create(connection, function, path, source, if_exists, options):
     array = Array(connection, place_of(path), state=secret(options))
     options.update(array._state)
     try:
-        result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
+        result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=plain_value))[0][0]
     except Error as e:
         there = exists(connection, array.path) if e.code == 1 and if_exists == "fail" else None   # SQLite has no code for it
         if there == "an array":
@@ -46,7 +50,7 @@ def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exist
 
     With on_error="skip" the Array has `skipped`, a dict that tells which rows were left out.
     """
-    _functions(connection)
+    functions_of(connection)
     return _create(connection, "tessera_create_as", path, select, if_exists, options)
 
 
@@ -78,7 +82,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     """
     path = place_of(path)
     if connection is not None:
-        _functions(connection)
+        functions_of(connection)
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists={if_exists!r}: expected 'fail', 'append' or 'replace'")
     module, options = type(data).__module__.partition(".")[0], _listed_names(options)
@@ -125,7 +129,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     stream = _taken(data, module)
     options = _with_zones(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], gaps, path, connection, if_exists, options)
     token = ctypes.create_string_buffer(33)
-    if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
+    if not functions_of(connection or own_connection()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
         raise MemoryError("an Arrow stream")
     return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
 
@@ -146,7 +150,7 @@ def _names_axis(data, options):
 def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:
     """Returns a SOMA experiment, which create() or TileDB-SOMA made, as AnnData. measurement: by default the first one. layer: the one for X."""
     from .annotated import read_anndata
-    return read_anndata(place_of(path), connection or _connect(), measurement, layer)
+    return read_anndata(place_of(path), connection or own_connection(), measurement, layer)
 
 
 def _with_dtypes(frame, options):
@@ -289,4 +293,4 @@ def _taken(data, module):
         raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__): create() takes DataFrames, tables, ndarrays, Datasets and dicts "
                         "of columns; create_csv() a CSV file, create_as() a SELECT")
     capsule = data.__arrow_c_stream__()
-    return capsule, _pointer(capsule, _STREAM)
+    return capsule, capsule_pointer(capsule, STREAM)

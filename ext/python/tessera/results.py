@@ -21,7 +21,10 @@ import weakref
 from typing import Any, Iterator
 
 from . import statements
-from .arrays import Array, Stream, _connect, _functions, _is_duration, _plain, _Rows, _users, is_missing, working
+from .arrays import Array
+from .connections import functions_of, own_connection, users, working
+from .streams import Rows, Stream
+from .values import is_duration, is_missing, plain_value
 from .errors import Denied, Error, Unsupported, plain_errors
 from .structures import run_stream
 
@@ -37,7 +40,7 @@ _numbers = itertools.count(1)   # of the tables that sources become
 
 def literal(value):
     """Returns a value of a box or of where() as SQL has it."""
-    value = value if isinstance(value, (int, float, str)) else _plain(value)
+    value = value if isinstance(value, (int, float, str)) else plain_value(value)
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, str):
@@ -262,7 +265,7 @@ class Result(Stream):
         """Returns a stream of the rows. The statement runs here, so that its errors are those of this module, and Ctrl-C ends it."""
         if self._arrow is None:
             try:
-                made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
+                made = Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
                 with self._working():
                     run_stream(made._first)
             except Error as e:
@@ -442,7 +445,7 @@ def _value(value):
         return value
     if is_missing(value):
         return None
-    if _is_duration(value):   # a text would be greater than all of a column of durations, in silence
+    if is_duration(value):   # a text would be greater than all of a column of durations, in silence
         raise TypeError(f"a parameter is the duration {value}, and SQL has numbers of a column's unit for durations: give duration // pandas.Timedelta('1us') for "
                         "one of microseconds, or datetime.time for a time of day")
     if isinstance(value, _TEXTS):
@@ -451,7 +454,7 @@ def _value(value):
         return float(value)   # a Decimal or Fraction
     if getattr(value, "ndim", 0) or isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c" or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
         raise TypeError(f"a parameter is one value, a number, text, bytes, date or None, not a {type(value).__name__}")
-    return _plain(value)
+    return plain_value(value)
 
 
 _WORD = re.compile(r"(?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|$))|(?P<name>\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])|(?P<bare>[^\W\d][\w$]*)|(?P<other>'(?:[^']|'')*'|\d[\w.]*|.)",
@@ -550,8 +553,8 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     limits = {name: operator.index(value) for name, value in (("memory_mb", memory_mb), ("threads", threads)) if value is not None}
     frame = sys._getframe(1)
     own = connection is None
-    connection = _connect() if own else connection
-    _functions(connection)
+    connection = own_connection() if own else connection
+    functions_of(connection)
     life, sources = contextlib.ExitStack(), {}
     try:
         named = {name.lower() for _, _, name, _, _ in _named_tables(query)}
@@ -584,7 +587,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         life.close()
         raise
     weakref.finalize(result, life.close)
-    _users.add(result)
+    users.add(result)
     return result
 
 

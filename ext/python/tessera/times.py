@@ -4,7 +4,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from .arrays import _ATTOSECONDS, _LETTERS
+from .instants import ATTOSECONDS
+from .values import LETTERS
 from .errors import Error
 
 __all__ = ["refuse", "shown", "spread"]
@@ -50,12 +51,12 @@ def shown(found: Any, kind: str, function: str, as_text: bool) -> Any:
     if kind.startswith("TIME_"):
         whole = round(found)
         if not as_text or function in ("sum", "stddev"):
-            return numpy.timedelta64(whole, _LETTERS[unit])
+            return numpy.timedelta64(whole, LETTERS[unit])
         return _clock(whole, unit)
     if unit in ("YEAR", "MONTH") or found == int(found):
-        return _instant(numpy.datetime64(int(found), _LETTERS[unit]))
-    fine = unit if _ATTOSECONDS[unit] < _ATTOSECONDS["US"] else "US"
-    text = _instant(numpy.datetime64(int(found * _ATTOSECONDS[unit] // _ATTOSECONDS[fine]), _LETTERS[fine]))
+        return _instant(numpy.datetime64(int(found), LETTERS[unit]))
+    fine = unit if ATTOSECONDS[unit] < ATTOSECONDS["US"] else "US"
+    text = _instant(numpy.datetime64(int(found * ATTOSECONDS[unit] // ATTOSECONDS[fine]), LETTERS[fine]))
     return text.rstrip("0").rstrip(".")
 
 
@@ -65,9 +66,9 @@ def _instant(value):
 
 def _clock(count, unit):
     """A time of day as a column shows it; the number of units, if it is none."""
-    seconds, rest = divmod(count * _ATTOSECONDS[unit], 10 ** 18)
+    seconds, rest = divmod(count * ATTOSECONDS[unit], 10 ** 18)
     if not 0 <= seconds < 86400:
         return count
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
-    digits = 18 - len(str(_ATTOSECONDS[unit])) + 1
+    digits = 18 - len(str(ATTOSECONDS[unit])) + 1
     return text if unit in ("HR", "MIN") else f"{text}:{seconds % 60:02}" + (f".{rest:018}"[:digits + 1] if digits else "")

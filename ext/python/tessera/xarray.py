@@ -15,7 +15,8 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from .arrays import LENGTHS, Array, open as open_array, place_of, spelled
+from .arrays import LENGTHS, Array, open as open_array
+from .paths import place_of, spelled
 from .blocks import Block, Booleans, Labelled
 from .datasets import COORDINATES, DATASET, PLACE, SCALAR, SCALARS, described_by, variable_of
 from .errors import Denied
