@@ -41,7 +41,7 @@ _UNITS_AS_TEXT = re.compile(r"\s*(?:[-+]?\d+|\d+(?::\d+){1,2}(?:\.\d*)?)\s*")   
 
 
 class Array(Stream):
-    """A part of an array. Each method returns a new Array and reads nothing.
+    """A part of an array. Methods that choose a part return a new Array and read nothing.
 
         a = tessera.open("data/weather")
         pyarrow.table(a.sel(day=("2024-06-01", "2024-06-30")).select("day", "temp"))
@@ -350,10 +350,10 @@ class Array(Stream):
 
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
         """Cells whose coordinates are a value, are in a list, or are between two ends, both inclusive: day="2024-06-01", x=[1, 5, 9], y=(10, 20),
-        z=slice(None, 5). numpy() has the cells of a list in the order of the list, as often as it names them; streams have the cells of a part once, in
+        z=slice(None, 5). numpy() returns the cells of a list in the order of the list, as often as it names them; streams return each cell once, in
         the order of the array.
 
-        A second call narrows the first. You can use a dimension label in place of its dimension: lat=(45.2, 47.1). Along a label that falls, a range
+        A second call narrows the first. You can use a dimension label in place of its dimension: lat=(45.2, 47.1). Along a falling label, a range
         may go downward, as in xarray: lat=slice(47.1, 45.2). Elsewhere a downward slice has no cells, and a downward pair is an error. method and
         tolerance are those of nearest().
         """
@@ -600,7 +600,7 @@ class Array(Stream):
         raise Mismatch(f"{name}={value!r}: {name} is {kind}, and this is a number: give a date, such as '2024-06-01', or open the array with datetimes='integer' to compare numbers of units")
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
-        """Sorts rows by these dimensions; (name, "desc") sorts downward."""
+        """Sorts rows by these dimensions; (name, "desc") sorts in descending order."""
         return self._with(order=[[dim] if isinstance(dim, str) else list(dim) for dim in dims])
 
     def partitions(self, n: int) -> list[Array]:
@@ -637,7 +637,7 @@ class Array(Stream):
         return frame
 
     def pl(self) -> Any:
-        """The rows as a DataFrame of polars, with the time zones that columns had."""
+        """The rows as a polars DataFrame, with the time zones that columns had."""
         return self._in_zones(super().pl())
 
     def _in_zones(self, frame):
@@ -649,7 +649,7 @@ class Array(Stream):
         return frame.with_columns(column(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone) for name, zone in zones.items()) if zones else frame
 
     def arrow(self) -> Any:
-        """The rows as a Table of pyarrow, with the time zones that columns had."""
+        """The rows as a pyarrow Table, with the time zones that columns had."""
         from .results import library
         table, pyarrow = super().arrow(), library("pyarrow")
         instants = [field.name for field in table.schema if pyarrow.types.is_timestamp(field.type)]
@@ -763,7 +763,7 @@ class Array(Stream):
         return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
     def scipy(self, attribute: str | None = None) -> Any:
-        """A sparse array with two dimensions of integers as a scipy coo_array."""
+        """A sparse array with two integer dimensions as a scipy coo_array."""
         from .annotated import read_matrix
         return read_matrix(self, self._only(attribute))
 
@@ -994,7 +994,7 @@ class Array(Stream):
         """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, you can omit its
         name.
 
-        by: one or more names of dimensions, labels or attributes. Then you get a Result with a row for each group: a.mean("temp", by="lat").df()
+        by: one or more names of dimensions, labels or attributes. You then get a Result with a row for each group: a.mean("temp", by="lat").df()
         """
         return self._aggregate("sum", attribute, by)
 
@@ -1095,10 +1095,10 @@ _OPTIONS = {"strings", "enums", "datetimes", "unwritten", "batch_rows", "memory_
 
 def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | bytes | None = None,
          key_file: str | os.PathLike | None = None, storage: dict[str, Any] | None = None, **options: Any) -> Array:
-    """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
+    """Returns the Array at a path: a directory, a bucket's URL, or 'db:NAME', an array in the connection's database.
 
-    connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if necessary. as_of, since: show what was written
-    between these times (datetimes, ISO text, milliseconds since 1970); without as_of, the present state, whatever is written later. key, key_file:
+    connection: from sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if necessary. as_of, since: show what was written
+    between these times (datetimes, ISO text, milliseconds since 1970); without as_of, the current state, whatever is written later. key, key_file:
     the key of an encrypted array, or a file with it; with key_file the Array pickles. storage: the options of tessera_configure, for everything at
     this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and, also for numpy(), memory_mb,
     cache_mb, threads. There is one cache of decoded tiles for the array and the connection, or the thread.
@@ -1130,7 +1130,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
 
 
 def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = False) -> None:
-    """Deletes an array with all of its states; 'db:NAME' as DROP TABLE does. members: the path is a group, and its members are deleted, too."""
+    """Deletes an array with all of its states; for 'db:NAME', as DROP TABLE does. members: for a group, also deletes its members."""
     need_connection(connection, path)
     here = Array(connection, place_of(path))
     here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))

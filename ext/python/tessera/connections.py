@@ -158,7 +158,7 @@ def configure(scope, **options):
     """Sets how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1"),
     configure("azure://climate", account="weather", sas="..."), configure("gcs://climate", provider="profile").
 
-    Options are those of tessera_configure. They hold for this process; a pickled Array does not contain them.
+    Options are those of tessera_configure. They apply to this process; a pickled Array does not contain them.
     """
     text = json.dumps(options)
     with plain_errors(scope):

@@ -47,10 +47,10 @@ def _adapt_scalars(connection):
 
 
 def load(connection):
-    """Loads tessera into a connection of sqlite3, apsw or pysqlite3, and disables extension loading again, as it is by default.
+    """Loads tessera into a connection from sqlite3, apsw or pysqlite3, and disables extension loading again, as it is by default.
 
     A process may use several of these modules at once: each gets a copy of the extension. sqlite3 and pysqlite3 pass numpy's scalars to SQLite as
-    bytes; from then on they pass numbers, texts and NULL, on all connections, and refuse durations, whose unit SQL does not know. Adapters that the
+    bytes; after this call they pass numbers, text and NULL, on all connections, and refuse durations, whose unit SQL does not know. Adapters that the
     program has registered stay.
     """
     if not hasattr(connection, "enable_load_extension"):
@@ -85,7 +85,7 @@ def _remove(path):
 
 def demo(folder="demo"):
     """Copies the arrays of the manual into a folder, and returns its path: `relief` (elevations of the Earth), `climate` (the sea, month by month)
-    and `airports` (points), with `airports.csv`. Files that exist already stay as they are.
+    and `airports` (points), with `airports.csv`. Existing files stay as they are.
     """
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
     if not os.path.isdir(source):

@@ -48,7 +48,7 @@ def _create(connection, function, path, source, if_exists, options):
 def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exists: str = "fail", **options: Any) -> Array:
     """Makes an array from the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as.
 
-    With on_error="skip" the Array has `skipped`, a dict that tells which rows were left out.
+    With on_error="skip" the Array has `skipped`, a dict that tells you which rows were left out.
     """
     functions_of(connection)
     return _create(connection, "tessera_create_as", path, select, if_exists, options)
@@ -62,7 +62,7 @@ def create_csv(path: str | os.PathLike, file: str | os.PathLike, *, connection: 
 
 
 def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Any:
-    """Makes an array from data. If it fails, there is no array.
+    """Makes an array from data. If it fails, it leaves no array behind.
 
     data is one of these:
 
@@ -148,7 +148,7 @@ def _names_axis(data, options):
 
 
 def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:
-    """Returns a SOMA experiment, which create() or TileDB-SOMA made, as AnnData. measurement: by default the first one. layer: the one for X."""
+    """Returns a SOMA experiment that create() or TileDB-SOMA made, as an AnnData. measurement: by default the first one. layer: the one for X."""
     from .annotated import read_anndata
     return read_anndata(place_of(path), connection or own_connection(), measurement, layer)
 

@@ -167,7 +167,7 @@ def _is_source(value):
 # ---- The result ----------------------------------------------------------------------------------------------------------
 
 class Result(Stream):
-    """The rows of a SELECT, which runs when you ask for them. The names of the columns are known before; nothing else has been read.
+    """The rows of a SELECT, which runs when you ask for them. The column names are known before that; nothing else is read.
 
         tessera.sql("SELECT month, avg(temp) FROM 'cube' GROUP BY 1").df()
     """
@@ -541,7 +541,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         tessera.sql("SELECT station, max(temp) FROM 'data/cube' JOIN towns USING (station) GROUP BY 1", towns=frame).df()
 
     A name in FROM is a table of the connection; or the entry of `tables`, or the caller's variable, of that name: an Array, a pandas or
-    polars DataFrame, a DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or the path of an array, in
+    polars DataFrame, a DataArray, a Dataset whose variables have the same dimensions, a Result, anything that exports Arrow streams; or the path of an array, in
     quotes. Everything except Arrays is copied when you call sql(). params: a sequence, or a dict for names. connection: of sqlite3, apsw or
     pysqlite3; by default this thread's own. columnar: "auto"; "never": leave everything to SQLite; "require": an error with the reason if no part
     runs over columns. memory_mb, threads: limits for each part that runs over columns, and each read of an Array or a path; by default those of the

@@ -50,8 +50,8 @@ class Entrypoint(BackendEntrypoint):
         return isinstance(filename_or_obj, (str, os.PathLike)) and any(os.path.exists(os.path.join(filename_or_obj, mark)) for mark in _MARKS)
 
     def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, key_file=None, decode_enums=False, drop_variables=None, **decode):
-        """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group. key_file: of
-        encrypted arrays. decode_enums: variables have the labels of enumerations; without it the codes, which the attributes flag_values and
+        """connection: for 'db:NAME'. as_of: the Dataset shows the state as of this time. group: the name of a nested group. key_file: for
+        encrypted arrays. decode_enums: variables have the values of enumerations; without it, their codes, which the attributes flag_values and
         flag_meanings explain."""
         path = place_of(filename_or_obj) + (f"/{group}" if group else "")
         left_out = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
