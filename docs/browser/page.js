@@ -244,7 +244,7 @@ async function start() {
     $("meter-size").textContent = sizeText(size);
     document.documentElement.dataset.opened = Math.round(performance.now() - began);
   } catch (error) {
-    return note(error.code === undefined ? `The package is missing beside this page: ./run browser makes both. (${error.message})` : `The database cannot be opened. ${error.message}`, true);
+    return note(error.code === undefined ? `The package is missing next to this page: ./run browser makes both. (${error.message})` : `The database cannot be opened. ${error.message}`, true);
   }
   try {
     const { rows } = await ask("SELECT month, name, at FROM moments");

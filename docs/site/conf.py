@@ -69,7 +69,7 @@ NAVIGATION = [
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/query-rules", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "The demo page <docs/browser/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
-                    "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "Requests to buckets <docs/bucket-requests>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary of the code <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
+                    "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "Requests to buckets <docs/bucket-requests>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary of the code <docs/glossary>", "Contributing <CONTRIBUTING>", "Security <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
