@@ -6,6 +6,7 @@ usage: style.py ROOT [PAGE ...]
 - A page of the manual has at most 6 screens of 33 lines, and a quickstart at most 450 words with its examples.
 - No page has one of the PHRASES that a native writer would not use. Whether the rest reads well, a reader must judge.
 - The headings of a page differ.
+- The lines around code stand alone: a paragraph or an item has none, which would swallow the code.
 - A page with blocks of ```sql is in the list of documents in test/CMakeLists.txt, so a test runs them.
 First the test proves that it can tell where sentences end, and that it finds each of these faults.
 """
@@ -24,7 +25,7 @@ ENTRIES, WORDS = "docs/reference/functions/", 150
 QUICKSTARTS, QUICKSTART_WORDS = "docs/start/", 450
 LINES = 6 * 33
 DEVELOPERS = ("docs/building.md", "docs/performance-", "docs/hosts")
-PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(lie|stand)s", r"(colour|behaviour|favour|honour|neighbour)\w*", r"(centre|metre)[ds]?", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
+PHRASES = (r"(no|some)body", r"says? so", r"no row comes", r"anew", r"(lie|stand)s", r"(colour|behaviour|favour|honour|neighbour)\w*", r"(centre|metre)[ds]?", r"(after|to)wards", r"(?<!there )(is|are) no (array|dimension|number|text|table|condition)s?")
 
 
 def documents_that_run(root):
@@ -89,6 +90,12 @@ def check_headings(page, text):
             seen.add(pages.slug(content[1]))
 
 
+def check_fences(page, text):
+    for number, part in parts_of(text):
+        if "```" in part:
+            yield f"{page}:{number}: the code is within a paragraph"
+
+
 def check_examples(page, text, run):
     first = next((number for kind, number, content in pages.blocks(text) if kind == "code" and content[0] == "sql"), None)
     if first and page not in run:
@@ -101,7 +108,7 @@ def check(root, places=PLACES):
     for page in documents:
         text = pages.read(root, page)
         faults += [*check_lines(page, text), *check_phrases(page, text), *check_entries(page, text), *check_length(page, text),
-                   *check_headings(page, text), *check_examples(page, text, run)]
+                   *check_headings(page, text), *check_fences(page, text), *check_examples(page, text, run)]
     names = [os.path.basename(page) for page in run]
     faults += [f"{page}: another page whose examples run has the same name, so both have one file in test/docs"
                for page in run if names.count(os.path.basename(page)) > 1]
@@ -140,6 +147,9 @@ FAULTS = [
     ("- <https://example.org/" + "-" * 121 + ">", None),
     ("see https://example.org/" + "-" * 121, "columns"),
     ("# One\n## Two\n## One", "two headings"),
+    ("It goes towards zero.", "'towards'"),
+    ("- An item: ``` 1\n  ```", "within a paragraph"),
+    ("- An item:\n  ```\n  1\n  ```", None),
     ("```sql\nSELECT 1;\n```", "no test runs"),
     ("```python\n1\n```\n~~~\n```sql\n~~~", None),
 ]
