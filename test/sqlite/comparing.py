@@ -327,5 +327,27 @@ def test_minus_zero_is_zero_in_a_coordinate():
         db.query("DROP TABLE a")
 
 
+def test_ends_of_the_reals_compare_as_in_an_ordinary_table():
+    """Values and constants at infinity, at the greatest and least numbers of either width, and between those of FLOAT32."""
+    inf, most, single = math.inf, sys.float_info.max, float.fromhex("0x1.fffffep127")
+    wide = [0.0, 5e-324, 1e-45, 1.0, math.nextafter(1.0, 2.0), single, math.nextafter(single, inf), most, inf]
+    constants = [sign * value for value in wide for sign in (-1, 1)] + [1, -1, None]
+    db = Database()
+    for datatype, values in (("FLOAT64", wide), ("FLOAT32", [0.0, 2.0**-149, 1.0, single, inf])):
+        cells = [sign * value for value in values for sign in (-1, 1)] + [None]
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera(k INT32 DIMENSION(0, 99, 3), v {datatype}, capacity=2)")
+        db.query("CREATE TABLE o(k INTEGER PRIMARY KEY, v REAL)")
+        for table in "ao":
+            for row in enumerate(cells):
+                db.query(f"INSERT INTO {table} VALUES(?, ?)", row)
+        for constant in constants:
+            for name in OPERATORS:
+                for right in ("?1", "(SELECT ?1)"):
+                    found, want = (db.query(f"SELECT k, v FROM {table} WHERE v {name} {right} ORDER BY k", (constant,)) for table in "ao")
+                    same(found, want, (datatype, name, constant))
+        for table in "ao":
+            db.query(f"DROP TABLE {table}")
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

@@ -212,11 +212,15 @@ static void text_is_utf8(void **state) {
   const int32_t narrow[] = {0, 3, 3, 6, 9, 9, 12};
   assert_memory_equal(a.buffers[1], narrow, sizeof narrow);
   a.release(&a);
-  const uint16_t wide[] = {'A', 0x20AC, 0xD83D, 0xDE00, 0xD800};
+  const uint16_t wide[] = {'A',    0x20AC, 0xD83D, 0xDE00, 0xD800, 0xDC00,
+                           0xDBFF, 0xDFFF, /* pairs, and halves of pairs: */
+                           0xD800, 'B',    0xD800, 0xE000, 0xDC00, 0xD800};
   const uint64_t all[] = {0, sizeof wide};
   type = type_of(TSR_UTF16, TSR_VARIABLE, false);
   ok(make(&type, &(tsr_column){.values = wide, .offsets = all}, &(tsr_arrow_rows){.count = 1}, &a));
-  assert_memory_equal(a.buffers[2], "A\xE2\x82\xAC\xF0\x9F\x98\x80\xEF\xBF\xBD", 11);
+  static const char expected[] = "A\xE2\x82\xAC\xF0\x9F\x98\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF"
+                                 "\xEF\xBF\xBD\x42\xEF\xBF\xBD\xEE\x80\x80\xEF\xBF\xBD\xEF\xBF\xBD";
+  assert_memory_equal(a.buffers[2], expected, sizeof expected - 1);
   a.release(&a);
 }
 
