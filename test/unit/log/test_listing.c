@@ -517,6 +517,26 @@ static void test_vacuum_between_two_directories_is_noticed(void **state) {
   }
 }
 
+/* Two fragments that were merged twice have their cells in two places. A merge whose vacuum file has its staged name
+ * beside its final one, as while a server copies it, is one merge. */
+static void test_a_vacuum_file_under_two_names_is_one_merge(void **state) {
+  const char *sources = "__fragments/__1_1" U "_22\n__fragments/__2_2" U "_22\n";
+  tsr_duplicate_cells found;
+  tiny_text(store, "__commits/__1_2" U "_22.wrt", "");
+  tiny_text(store, "__commits/.__1_2" U "_22.vac.new", sources);
+  tiny_text(store, "__commits/__1_2" U "_22.vac", sources);
+  assert_string_equal(fragments(), "1-2 ");
+  assert_int_equal(array->log.listing->vacuums.count, 2);
+  assert_int_equal(tsr__log_find_duplicate_cells(&array->log, &found, &error), TSR_OK);
+  assert_null(found.merged);
+  tiny_text(store, "__commits/__1_2_b0000000000000000000000000000000_22.wrt", "");
+  tiny_text(store, "__commits/__1_2_b0000000000000000000000000000000_22.vac", sources);
+  assert_string_equal(fragments(), "1-2 1-2 ");
+  assert_int_equal(tsr__log_find_duplicate_cells(&array->log, &found, &error), TSR_OK);
+  assert_non_null(found.merged);
+  assert_string_equal(found.source, "__1_1" U "_22");
+}
+
 static void test_missing_array_is_not_found(void **state) {
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
   assert_int_equal(list(), TSR_NOT_FOUND);
@@ -558,6 +578,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_only_needed_directories_are_checked, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_stamp_that_is_a_listing_is_not_taken_twice, setup, teardown),
       cmocka_unit_test_setup_teardown(test_the_store_is_told_what_is_read, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_vacuum_file_under_two_names_is_one_merge, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_array_is_not_found, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
