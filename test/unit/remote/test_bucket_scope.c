@@ -127,6 +127,7 @@ static void test_schemes_are_told_in_one_spelling(void **state) {
 /* An option of another store, an incomplete key, and a token that others could read are refused when a scope is
  * declared. */
 static void test_options_belong_to_a_store(void **state) {
+#define LONGEST_ACCOUNT "a123456789b123456789c123456789d123456789e123456789f123456789abc"
 #define AZ(...)                                                                                                        \
   "azure://abc", { .account = "acc", __VA_ARGS__ }
 #define GS(...)                                                                                                        \
@@ -166,6 +167,8 @@ static void test_options_belong_to_a_store(void **state) {
       {"https://acc.blob.core.windows.net/abc?sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "is not s3://bucket"},
       {"azure://abc", {.key = "a2V5"}, "which storage account"},
       {"azure://abc", {.key = "a2V5", .account = "a/b"}, "is not the name of a storage account"},
+      {"azure://abc", {.key = "a2V5", .account = LONGEST_ACCOUNT}, NULL},
+      {"azure://abc", {.key = "a2V5", .account = LONGEST_ACCOUNT "a"}, "is not the name of a storage account"},
       {"azure://abc", {.key = "a2V5", .endpoint = "https://acc.blob.core.windows.net"}, NULL},
       {GS(.key_id = "k", .secret = "s"), NULL},
       {GS(.token = "t", .user_project = "p", .kms_key_id = "k"), NULL},

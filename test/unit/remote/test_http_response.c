@@ -111,6 +111,10 @@ static void test_texts_fit_or_are_missing(void **state) {
   assert_string_equal(answer.etag, "");
   tsr__http_response_line(&answer, "x-amz-request-id: a\0b", 21);
   assert_string_equal(answer.request_id, "");
+  line("x-amz-request-id: a1");
+  assert_string_equal(answer.request_id, "a1");
+  line("x-ms-request-id: b2");
+  assert_string_equal(answer.request_id, "b2");
   line("Retry-After: 120");
   assert_int_equal(answer.retry_after, 120);
   line("Retry-After: 99999999999");
