@@ -1,5 +1,5 @@
 """Runs tessera_check on every array of the corpus. TileDB's arrays are sound, so only notes may come. For arrays that
-TileDB itself cannot read the check must say why.
+TileDB itself cannot read the check must say why. No check leaves a file open.
 
 usage: check.py EXTENSION CORPUS [PATTERN]
 """
@@ -18,6 +18,10 @@ def check(db, directory, key):
     return db.execute("SELECT * FROM tessera_check(?)", (directory,)).fetchall()
 
 
+def open_files():
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
 def connect(extension):
     db = arrays.connect(extension)
     db.text_factory = str
@@ -29,6 +33,7 @@ def main():
     pattern = sys.argv[3] if len(sys.argv) > 3 else ""
     passed = failed = notes = 0
     db = connect(extension)
+    files = open_files()
     for name, directory, description in arrays.find(corpus, pattern):
         if read.uses_webp(description):
             continue  # it cannot be read, so it cannot be checked
@@ -39,6 +44,8 @@ def main():
                 findings = check(db, path, description.get("encryption_key"))
             except sqlite3.Error as e:
                 findings = [("error", "", str(e))]
+            if open_files() > files:
+                findings.append(("error", "", f"{open_files() - files} files stay open"))
             faults = [f for f in findings if f[0] != "note"]
             notes += len(findings) - len(faults)
             if broken != bool(faults):
