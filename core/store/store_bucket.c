@@ -226,7 +226,7 @@ static void bucket_close_file(tsr_file *file) {
   bucket_file *f = (bucket_file *)file;
   if (f->stream && f->loose) (void)tsr__staging_remove(bucket_of(file->store)->staging, file->path); /* incomplete */
   tsr__bucket_stream_close(f->stream);
-  if (f->created && f->staged) tsr__staged_complete(f->staged);
+  if (f->created) tsr__staged_complete(f->staged);
   if (f->staged) tsr__staged_release(f->staged);
   tsr__buffer_release(&f->tail);
   tsr__free(f);
