@@ -246,6 +246,11 @@ static void test_rules_of_dimensions(void **state) {
   refused(&p, TSR_CONSTRAINT, "dimension 'x'", "dense array cannot have a dimension of FLOAT64");
   reset(&p, true), set_text(&p.fields[0]);
   refused(&p, TSR_CONSTRAINT, "dimension 'x'", "ASCII");
+  for (int t = TSR_DATETIME_YEAR; t <= TSR_TIME_AS; t++) {
+    reset(&p, true);
+    for (uint32_t d = 0; d < 2; d++) set_dimension(&p.fields[d], (tsr_datatype)t, 0, 9, 5);
+    accepted(&p);
+  }
   reset(&p, true), set_dimension(&p.fields[1], TSR_INT64, 0, 9, 5);
   refused(&p, TSR_CONSTRAINT, "dimension 'y'", "one datatype");
   reset(&p, true), p.fields[1].has_extent = false;
@@ -289,6 +294,10 @@ static void test_rules_of_attributes(void **state) {
   reset(&p, true), p.fields[2].data_order = 1, p.schema.dimension_count = 1;
   p.fields[1] = p.fields[2];
   accepted(&p);
+  p.fields[1].nullable = true;
+  refused(&p, TSR_CONSTRAINT, "attribute 'a'", "one value, never null");
+  p.fields[1].nullable = false, p.fields[1].values_per_cell = 2, p.fields[1].cell_size = p.fields[1].fill_size = 8;
+  refused(&p, TSR_CONSTRAINT, "attribute 'a'", "one value, never null");
 }
 
 static void test_rules_of_enumerations(void **state) {

@@ -418,6 +418,9 @@ static void test_types_without_a_datatype(void **state) {
   make(&c, &(given){.format = "+w:2147483647", .inner = "i"}); /* the longest */
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_OK);
   assert_int_equal(column.values_per_cell, INT32_MAX);
+  make(&c, &(given){.format = "+w:1987654320", .inner = "i"}); /* every digit */
+  assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_OK);
+  assert_int_equal(column.values_per_cell, 1987654320);
   make(&c, &of_int32);
   c.field.format = NULL;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
