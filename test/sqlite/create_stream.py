@@ -173,12 +173,13 @@ def test_lists():
                         ("cast it first", column("+w:99999999999999", 1, [None], two()))):
         refused(db, part, [given], 1)
     refused(db, "cannot be a dimension", [columns[1]], 3, dimensions=["l"])
-    db.query("SELECT tessera_create_as('floats', ?, ?)", ("SELECT 1 AS k, '[1.5]' AS a", '{"types":{"a":"FLOAT32[]"},"dimensions":["k"],"kind":"sparse","domains":{"k":[0,9]}}'))
-    try:
-        give(db, [("k", "l", 1, [None, packed("q", 2)]), column("+l", 1, [None, packed("i", 0, 1)], two())], 1, "floats", if_exists="append")
-        raise AssertionError("integers were taken for reals")
-    except host.Error as e:
-        check_contains(e.text, "lists of INT32 in a column of FLOAT32")
+    for table, value, type_ in (("floats", "[1.5]", "FLOAT32[]"), ("one", 1, "INT32")):   # what a list cannot be appended to
+        db.query(f"SELECT tessera_create_as('{table}', ?, ?)", (f"SELECT 1 AS k, '{value}' AS a", json.dumps({"types": {"a": type_}, "dimensions": ["k"], "kind": "sparse", "domains": {"k": [0, 9]}})))
+        try:
+            give(db, [("k", "l", 1, [None, packed("q", 2)]), column("+l", 1, [None, packed("i", 0, 1)], two())], 1, table, if_exists="append")
+            raise AssertionError(f"a list of INT32 was taken for {type_}")
+        except host.Error as e:
+            check_contains(e.text, f"lists of INT32 in a column of {type_.strip('[]')}")
 
 
 def test_dictionaries_of_numbers():
