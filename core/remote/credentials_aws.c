@@ -275,11 +275,11 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
   const tsr_service_request request = {.method = "PUT",
                                        .url = url,
                                        .connect_ms = TSR_INSTANCE_MS,
+                                       .may_lack = true,
                                        .header_count = 1,
                                        .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}};
   tsr_buffer response = {.memory = provider->memory};
   int rc = tsr__service_ask(provider, &request, &response, error);
-  if (rc == TSR_UNREACHABLE) rc = tsr__fail(error, TSR_NOT_FOUND, "no service");
   if (rc >= 0 && (response.size == 0 || response.size > 900 || strcspn((char *)response.data, "\r\n") != response.size))
     rc = tsr__fail(error, TSR_DENIED, "the service gave no token");
   if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)response.data);

@@ -125,11 +125,15 @@ static int keys_from_workload(tsr_provider *provider, tsr_credentials *credentia
 
 /* ---- Tokens of the machine ------------------------------------------------------------------- */
 
-/* Asks a service of this machine or of its host. */
-static int ask_identity(tsr_provider *provider, const char *url, const char *header, uint32_t connect_ms,
+/* Asks a service of this machine or of its host. With `may_lack` it may not exist, which is soon found out. */
+static int ask_identity(tsr_provider *provider, const char *url, const char *header, bool may_lack,
                         tsr_credentials *credentials, tsr_error *error) {
-  const tsr_service_request request = {
-      .method = "GET", .url = url, .header_count = 1, .headers = {header}, .connect_ms = connect_ms};
+  const tsr_service_request request = {.method = "GET",
+                                       .url = url,
+                                       .header_count = 1,
+                                       .headers = {header},
+                                       .connect_ms = may_lack ? TSR_INSTANCE_MS : 0,
+                                       .may_lack = may_lack};
   return tsr__keys_ask_token(provider, &request, credentials, error);
 }
 
@@ -148,7 +152,7 @@ static int keys_from_app_service(tsr_provider *provider, tsr_credentials *creden
   else if (length < 0 || (size_t)length >= sizeof header)
     rc = tsr__fail(error, TSR_DENIED, "IDENTITY_HEADER is longer than 1,000 bytes");
   else strcat(header, secret); /* printf would leave a part of it on its stack */
-  if (rc >= 0) rc = ask_identity(provider, url, header, 0, credentials, error);
+  if (rc >= 0) rc = ask_identity(provider, url, header, false, credentials, error);
   tsr__wipe(header, sizeof header);
   return rc < 0 ? tsr__wrap(error, "app service") : rc;
 }
@@ -165,8 +169,7 @@ static int keys_from_instance(tsr_provider *provider, tsr_credentials *credentia
       snprintf(url, sizeof url, "%.*s/metadata/identity/oauth2/token?api-version=2018-02-01&resource=" RESOURCE "%s%s",
                (int)TSR_MIN(length, 1000), host, client ? "&client_id=" : "", client ? client : "");
   if (size < 0 || (size_t)size >= sizeof url) return tsr__fail(error, TSR_DENIED, "instance metadata: a long name");
-  const int rc = ask_identity(provider, url, "Metadata: true", TSR_INSTANCE_MS, credentials, error);
-  if (rc == TSR_UNREACHABLE) return tsr__fail(error, TSR_NOT_FOUND, "instance metadata: no service");
+  const int rc = ask_identity(provider, url, "Metadata: true", true, credentials, error);
   return rc < 0 ? tsr__wrap(error, "instance metadata") : rc;
 }
 

@@ -173,9 +173,9 @@ static int keys_from_metadata(tsr_provider *provider, tsr_credentials *credentia
                                        .header_count = 1,
                                        .headers = {"Metadata-Flavor: Google"},
                                        .flavor = "Google",
-                                       .connect_ms = TSR_INSTANCE_MS};
+                                       .connect_ms = TSR_INSTANCE_MS,
+                                       .may_lack = true};
   const int rc = tsr__keys_ask_token(provider, &request, credentials, error);
-  if (rc == TSR_UNREACHABLE) return tsr__fail(error, TSR_NOT_FOUND, "metadata: no service");
   return rc < 0 ? tsr__wrap(error, "metadata") : rc;
 }
 

@@ -109,13 +109,15 @@ static bool may_answer_later(const tsr_http_request *request) {
   return request->failure == TSR_HTTP_CUT || (request->failure == TSR_HTTP_WHOLE && (status >= 500 || status == 429));
 }
 
-static int service_retry(tsr_provider *provider, tsr_http_request *request, const char *flavor, tsr_error *error) {
+static int service_retry(tsr_provider *provider, const tsr_service_request *what, tsr_http_request *request,
+                         tsr_error *error) {
   for (uint32_t pause = SERVICE_PAUSE;; pause *= 4) {
     tsr_error one = {0};
-    const int rc = service_run(provider, request, flavor, &one);
+    const int rc = service_run(provider, request, what->flavor, &one);
     if (rc >= 0) return rc;
-    if (rc == TSR_INTERRUPT || pause > SERVICE_PAUSE_MAX || !may_answer_later(request))
-      return tsr__fail(error, rc, "%s", one.message);
+    const bool later = may_answer_later(request);
+    if (rc == TSR_UNREACHABLE && what->may_lack && !later) return tsr__fail(error, TSR_NOT_FOUND, "no service");
+    if (rc == TSR_INTERRUPT || pause > SERVICE_PAUSE_MAX || !later) return tsr__fail(error, rc, "%s", one.message);
     const struct timespec sleep = {.tv_nsec = (long)pause * 1000000};
     (void)nanosleep(&sleep, NULL);
     tsr__wipe(request->received.data, request->received.capacity);
@@ -141,7 +143,7 @@ int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, ts
   if (what->body) request.body = what->body->data, request.body_size = what->body->size;
   request.received.memory = provider->memory;
   TSR_TRY(tsr__buffer_reserve_exactly(&request.received, TSR_SERVICE_ANSWER_MAX + 1, error)); /* it must not grow */
-  int rc = service_retry(provider, &request, what->flavor, error);
+  int rc = service_retry(provider, what, &request, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&request.received, 0, error);
   if (rc < 0) {
     tsr__secret_release(&request.received);

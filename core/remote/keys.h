@@ -144,9 +144,11 @@ typedef struct tsr_service_request {
   const tsr_buffer *body; /* NULL: none */
   uint32_t connect_ms;
   const char *flavor; /* the answer's Metadata-Flavor must be this; NULL: any */
+  bool may_lack; /* where no service answers, the program runs elsewhere: TSR_NOT_FOUND */
 } tsr_service_request;
 
-/* Sends a request and returns the body of the answer, with a NUL byte after it. The caller wipes the body. */
+/* Sends a request and returns the body of the answer, with a NUL byte after it. The caller wipes the body. Errors:
+ * TSR_UNREACHABLE for a service that is busy, or does not answer. */
 int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, tsr_buffer *response, tsr_error *error);
 
 /* Returns true for a URL that is safe for secrets: https://, or this machine. */

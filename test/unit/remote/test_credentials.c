@@ -426,6 +426,9 @@ static void test_instance_metadata(void **state) {
   answer_with("PUT /latest/api/token ", 403, "");
   expect_failure(&provider, TSR_DENIED, "instance metadata: status 403");
   server.count = 0;
+  answer_with("PUT /latest/api/token ", 503, ""); /* a service that stays busy is there, and has keys later */
+  expect_failure(&provider, TSR_UNREACHABLE, "instance metadata: status 503");
+  server.count = 0;
   answer_with("PUT /latest/api/token ", 200, "SESSION");
   answer_with("GET /latest/meta-data/iam/security-credentials/ ", 200, "../../role");
   expect_failure(&provider, TSR_DENIED, "the instance has no role");
@@ -592,6 +595,9 @@ static void test_azure_tokens(void **state) {
   server.count = 0;
   answer_with("GET /metadata", 200, "{\"token\":\"HIDDEN\"}");
   expect_no_other(&provider, 4, TSR_DENIED, "no token");
+  server.count = 0;
+  answer_with("GET /metadata", 429, "");
+  expect_no_other(&provider, 4, TSR_UNREACHABLE, "instance metadata: status 429");
   static const char *const damaged[][2] = {{"{\"access_token\":\"HIDDEN\"} x", "damaged at byte 27: expected its end"},
                                            {"{\"access_token\":\"HIDDEN\",}", "expected a string"},
                                            {"{\"access_token\":\"HIDDEN\\u0000\"}", "without NUL"},
@@ -709,6 +715,9 @@ static void test_google_metadata(void **state) {
   expect_failure(&provider, TSR_DENIED, "another server answered");
   server.header = "Metadata-Flavor: Google\r\n";
   expect_token(&provider, 0, TSR_KEYS_BEARER, "ya.3", true);
+  server.count = 0;
+  answer_with(path, 503, "");
+  expect_no_other(&provider, 1, TSR_UNREACHABLE, "metadata: status 503");
   server.header = "";
   assert_non_null(strstr(server.log, "Metadata-Flavor: Google"));
   atomic_store(&provider.no_metadata, true);
