@@ -49,6 +49,7 @@ const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ran
 
 /* Returns the range of a dimension that a request selects, if it is one with two ends that belong to it; else NULL. */
 static const tsr_range *closed_range(const tsr_field *field, const tsr_ranges *ranges) {
+  while (ranges->all && ranges->also) ranges = ranges->also; /* as a table's only term on the dimension comes */
   const tsr_range *range = ranges->ranges;
   if (ranges->also) return tsr__single_value(field, ranges);
   if (ranges->all || ranges->count != 1 || !range->low || !range->high || range->low_exclusive || range->high_exclusive)
@@ -56,34 +57,25 @@ static const tsr_range *closed_range(const tsr_field *field, const tsr_ranges *r
   return range;
 }
 
-/* Counts the cells of the requested box. Returns 0 if there are too many, or it is no box. */
-static uint32_t count_cells(const tsr_snapshot *snapshot, const tsr_ranges *dimensions) {
-  uint64_t cells = 1;
-  for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
-    const tsr_field *field = &snapshot->schema->fields[d];
-    const tsr_range *range = closed_range(field, &dimensions[d]);
-    if (!range) return 0;
-    if (range->low == range->high) continue; /* one value, as of a lookup */
-    const uint64_t low = tsr__key(field->datatype, range->low), high = tsr__key(field->datatype, range->high);
-    if (low > high || high - low >= POINT_CELLS) return 0;
-    cells *= high - low + 1;
-    if (cells > POINT_CELLS) return 0;
-  }
-  return (uint32_t)cells;
-}
-
-/* Finds the ordinals of the box. Returns false if it is not within one tile and the array's non-empty domain. */
-static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, point_iterator *it) {
+/* Finds the ordinals of the requested box, and counts its cells. Returns false if there are too many, or it is no box
+ * within one tile and the array's non-empty domain. */
+static bool find_box(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, point_iterator *it) {
   const tsr_grid *grid = &snapshot->grid;
+  it->count = 1;
   for (uint32_t d = 0; d < grid->dimensions; d++) {
     const tsr_field *field = &snapshot->schema->fields[d];
     const tsr_range *range = closed_range(field, &dimensions[d]);
+    if (!range) return false;
     /* a key below the domain wraps to an ordinal above every box */
-    it->low[d] = tsr__key(field->datatype, range->low) - grid->low_key[d];
-    it->high[d] = range->high == range->low ? it->low[d] : tsr__key(field->datatype, range->high) - grid->low_key[d];
-    if (it->low[d] < snapshot->domain.box_low[d] || it->high[d] > snapshot->domain.box_high[d]) return false;
-    if (it->low[d] == it->high[d]) continue;
-    if (it->low[d] > it->high[d] || it->low[d] / grid->extent[d] != it->high[d] / grid->extent[d]) return false;
+    const uint64_t low = tsr__key(field->datatype, range->low) - grid->low_key[d];
+    const uint64_t high = range->high == range->low ? low : tsr__key(field->datatype, range->high) - grid->low_key[d];
+    if (low > high || low < snapshot->domain.box_low[d] || high > snapshot->domain.box_high[d]) return false;
+    it->low[d] = low;
+    it->high[d] = high;
+    if (low == high) continue;
+    if (high - low >= POINT_CELLS || low / grid->extent[d] != high / grid->extent[d]) return false;
+    it->count *= (uint32_t)(high - low + 1);
+    if (it->count > POINT_CELLS) return false;
   }
   return true;
 }
@@ -91,26 +83,26 @@ static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimens
 /* Finds the newest fragment that wrote any of the cells. If it wrote all, counts fragments and tiles as a plan would,
  * and returns true; returns false if it did not, there is none, or a sparse fragment might own a cell. */
 static bool find_owner(const tsr_snapshot *snapshot, const point_iterator *it, uint32_t *owner) {
+  const uint32_t dimensions = snapshot->grid.dimensions;
   uint64_t met = 0, tiles = 0;
-  bool whole = false;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     const tsr_fragment *fragment = item->fragment;
     if (fragment->metadata.empty_domain) continue;
     if (!fragment->metadata.dense || fragment->run.uncommitted) return false;
-    bool meets = true, within = true;
-    for (uint32_t d = 0; d < snapshot->grid.dimensions && meets; d++) {
+    bool meets = true;
+    for (uint32_t d = 0; d < dimensions && meets; d++)
       meets = it->high[d] >= item->box_low[d] && it->low[d] <= item->box_high[d];
-      within &= it->low[d] >= item->box_low[d] && it->high[d] <= item->box_high[d];
-    }
     if (!meets) continue;
     if (!tsr__fragment_fits(snapshot, fragment)) return false; /* the plan reports what is wrong */
     *owner = (uint32_t)f;
-    whole = within;
     tiles += fragment->metadata.tile_count;
     met++;
   }
-  if (!whole) return false;
+  if (met == 0) return false;
+  const tsr_snapshot_fragment *newest = &snapshot->fragments[*owner];
+  for (uint32_t d = 0; it->count > 1 && d < dimensions; d++)
+    if (it->low[d] < newest->box_low[d] || it->high[d] > newest->box_high[d]) return false;
   tsr_environment *environment = snapshot->array->environment;
   tsr__count(environment, TSR_COUNT_tiles_considered, tiles);
   tsr__count(environment, TSR_COUNT_tiles_skipped_by_domain, tiles - met);
@@ -189,18 +181,6 @@ static void close_point(tsr_batch_iterator *iterator) {
   it->pinned = NULL;
 }
 
-/* Makes an iterator with room for the box. */
-static int make_iterator(tsr_reader *reader, uint32_t count, point_iterator **made, tsr_error *error) {
-  const uint64_t dimensions = reader->snapshot->grid.dimensions;
-  TSR_TRY(TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + 2 * dimensions * sizeof(uint64_t), made, error));
-  point_iterator *it = *made;
-  *it = (point_iterator){
-      .base = {.next = next_batch, .column = column_of, .close = close_point}, .reader = reader, .count = count};
-  it->low = (uint64_t *)(void *)(it + 1);
-  it->high = it->low + dimensions;
-  return count > 1 ? TSR_ARENA_RAW(&reader->arena, count, &it->cells, error) : TSR_OK;
-}
-
 int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
                          tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
@@ -210,13 +190,19 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->mode.take ||
       !snapshot->domain.exists)
     return 0;
-  const uint32_t count = count_cells(snapshot, request->dimensions);
-  if (count == 0 || (count > 1 && request->order_count > 0)) return 0; /* the usual case: nothing is allocated for it */
-  TSR_TRY(make_iterator(reader, count, &it, error));
-  if (!find_ordinals(snapshot, request->dimensions, it)) return 0;
-  const uint64_t first = tsr__grid_cell(grid, it->low), end = (count == 1 ? first : tsr__grid_cell(grid, it->high)) + 1;
+  TSR_TRY(TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + 2 * grid->dimensions * sizeof(uint64_t), &it,
+                              error));
+  *it = (point_iterator){.base = {.next = next_batch, .column = column_of, .close = close_point}, .reader = reader};
+  it->low = (uint64_t *)(void *)(it + 1);
+  it->high = it->low + grid->dimensions;
+  if (!find_box(snapshot, request->dimensions, it) || (it->count > 1 && request->order_count > 0)) return 0;
+  const uint64_t first = tsr__grid_cell(grid, it->low);
+  const uint64_t end = (it->count == 1 ? first : tsr__grid_cell(grid, it->high)) + 1;
   if (end - first > POINT_SPAN || !find_owner(snapshot, it, &owner)) return 0;
-  if (count > 1) number_cells(grid, it);
+  if (it->count > 1) {
+    TSR_TRY(TSR_ARENA_RAW(&reader->arena, it->count, &it->cells, error));
+    number_cells(grid, it);
+  }
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
   uint64_t number = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
