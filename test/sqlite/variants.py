@@ -182,9 +182,11 @@ def test_headers_need_not_list_contigs():
     data = Dataset(4, header="##INFO=<ID=DP,Number=1,Type=Integer>\n#CHROM")
     data.add("1", 5, 5, "NA")
     data.add("x:1", 5, 5, "NA")
+    data.add("y", 9, 9, "NA", filter_ids="[6, 0, 1, 2, 3, 4, 5]")
     db = data.open()
-    for region, rows in (("1", 1), ("1:5", 1), ("1:6", 0), ("x:1", 0), ("x:1:5", 1), ("q", 0)):
+    for region, rows in (("1", 1), ("1:5", 1), ("1:4", 0), ("1:3-4", 0), ("1:3-5", 1), ("1:6", 0), ("x:1", 0), ("x:1:5", 1), ("q", 0)):
         same(len(db.query(f"SELECT * FROM v('{region}')")), rows, region)
+    same(db.query("SELECT filter FROM v('y')"), [("PASS;DP;#2;#3;#4;#5",)], "the header names one")
     check_contains(Dataset(3, metadata={"contig_offsets": ""}).open().error("SELECT * FROM v('1')").text, "no contig '1' (it has none)")
 
 
