@@ -412,8 +412,24 @@ static int check_first(const ingest_writing *w, tsr_array *array, tsr_error *err
   return tsr__fail(error, TSR_BUSY, "another process has appended rows meanwhile: append them again");
 }
 
+/* Tells the writer how much is coming. */
+static int expect_rows(ingest_writing *w, tsr_error *error) {
+  const tsr_ingest *g = w->ingest;
+  uint64_t *bytes;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->arena, w->field_count, &bytes, error));
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    const uint32_t column = w->targets[f].column;
+    bytes[f] = tsr__mul_sat(g->counts.rows, w->schema->fields[f].cell_size);
+    for (uint64_t p = 0; p < g->counts.parts && !w->schema->fields[f].cell_size && column != UINT32_MAX; p++)
+      bytes[f] += tsr__ingest_part(&g->columns[column], p)->values_size;
+  }
+  tsr__writer_expect(w->writer, g->counts.rows, bytes);
+  return TSR_OK;
+}
+
 static int ingest_write_parts(ingest_writing *w, tsr_array *array, tsr_error *error) {
   uint64_t first = 0;
+  TSR_TRY(expect_rows(w, error));
   for (uint64_t p = 0; p < w->ingest->counts.parts; p++) {
     TSR_TRY(append_part(w, p, first, error));
     first += tsr__ingest_part_rows(w->ingest, p);
