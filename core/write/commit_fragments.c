@@ -394,7 +394,11 @@ static int write_from_memory(tsr_writer *w, tsr_error *error) {
   uint32_t *order = NULL;
   uint64_t count = tsr__writer_in_memory(w);
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
-  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    tsr_writer_column(w, f, columns + f);
+    /* where no cell is null, the fragment writer need not look at each */
+    if (columns[f].validity && !memchr(columns[f].validity, 0, count)) columns[f].validity = NULL;
+  }
   int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
   if (rc >= 0) {
     const tsr_sorted_blocks sorted = tsr__background_sort_blocks(w);
