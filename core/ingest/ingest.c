@@ -280,8 +280,11 @@ static int ingest_meet(tsr_ingest *g, tsr_ingest_kept *c, tsr_ingest_class class
 }
 
 static int put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
-  c->growing.before = c->growing.values.size;
-  TSR_TRY(tsr__buffer_append(&c->growing.values, word, 8, error));
+  tsr_buffer *values = &c->growing.values;
+  c->growing.before = values->size;
+  if (values->capacity - values->size < 8) TSR_TRY(tsr__buffer_reserve(values, 8, error));
+  memcpy(values->data + values->size, word, 8);
+  values->size += 8;
   c->growing.is_set = true;
   return TSR_OK;
 }
