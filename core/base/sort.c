@@ -156,11 +156,16 @@ static void merge_sort(tsr_pair *pairs, tsr_pair *room, uint64_t count, tsr_tie_
   if (from != pairs) memcpy(pairs, from, count * sizeof(tsr_pair));
 }
 
-void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties,
-                          const void *argument) {
-  tsr__pairs_sort(pairs, spare, count);
-  for (uint64_t i = 0, end; ties && i < count; i = end) {
+void tsr__pairs_break_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties,
+                           const void *argument) {
+  for (uint64_t i = 0, end; i < count; i = end) {
     for (end = i + 1; end < count && pairs[end].key == pairs[i].key;) end++;
     if (end - i > 1) merge_sort(pairs + i, spare, end - i, ties, argument);
   }
+}
+
+void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties,
+                          const void *argument) {
+  tsr__pairs_sort(pairs, spare, count);
+  if (ties) tsr__pairs_break_ties(pairs, spare, count, ties, argument);
 }

@@ -24,6 +24,10 @@ int tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsig
 /* Compares two cells whose keys are equal: < 0, 0 or > 0, as for qsort. `argument` is the one passed to the sort. */
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 
+/* Sorts pairs with equal keys by `ties`; all pairs are sorted by key. */
+void tsr__pairs_break_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties,
+                           const void *argument);
+
 /* Sorts by key, and pairs with equal keys by `ties`. With a NULL `ties` they keep their order. */
 void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties, const void *argument);
 

@@ -248,7 +248,7 @@ static int sort_place(void *argument, uint64_t place, tsr_error *error) {
   if (count > 0) tsr__pairs_sort(pairs, spare, count);
   for (uint64_t i = 1; i < count; i++) ties += pairs[i - 1].key == pairs[i].key;
   if (tsr__order_few_ties(atomic_fetch_add(&s->ties, ties) + ties, s->count)) {
-    if (ties) tsr__pairs_sort_ties(pairs, spare, count, compare_tied, s);
+    if (ties) tsr__pairs_break_ties(pairs, spare, count, compare_tied, s);
     leave_out_equal(s, place, pairs, count);
   }
   tsr__free(room);
@@ -329,7 +329,7 @@ typedef struct order_sorter {
   tsr_pair *pairs, *spare;
   uint64_t *numbers; /* of the current list */
   tsr_buffer words; /* words of `count` u64 each, the least significant first */
-  unsigned used; /* bits of the last word that are used */
+  unsigned used, below; /* bits of the last word that are used; of the one before it */
 } order_sorter;
 
 /* ---- Lists of numbers ----------------------------------------------------------------------- */
@@ -424,12 +424,15 @@ static int pack_list(order_sorter *s, tsr_error *error) {
   unsigned bits = 64 - (unsigned)__builtin_clzll(high - low);
   if (!s->words.size || s->used + bits > 64) {
     TSR_TRY(tsr__buffer_reserve(&s->words, s->count * sizeof(uint64_t), error));
-    memset(s->words.data + s->words.size, 0, s->count * sizeof(uint64_t));
     s->words.size += s->count * sizeof(uint64_t);
+    s->below = s->used;
     s->used = 0;
   }
   uint64_t *word = (uint64_t *)(void *)(s->words.data + s->words.size) - s->count;
-  for (uint64_t i = 0; i < s->count; i++) word[i] |= (s->numbers[i] - low) << s->used;
+  for (uint64_t i = 0; i < s->count; i++) {
+    const uint64_t above = (s->numbers[i] - low) << s->used;
+    word[i] = s->used ? word[i] | above : above;
+  }
   s->used += bits;
   return TSR_OK;
 }
@@ -482,22 +485,69 @@ static int compare_cells(const void *argument, uint32_t a, uint32_t b) {
   return order_compare(s->schema, s->columns, a, b);
 }
 
+static uint64_t count_ties(const tsr_pair *pairs, uint64_t count) {
+  uint64_t ties = 0;
+  for (uint64_t i = 1; i < count; i++) ties += pairs[i - 1].key == pairs[i].key;
+  return ties;
+}
+
 /* Sorts by Hilbert codes. Returns 1; or 0 if too many codes are equal. */
 static int sort_by_codes(order_sorter *s, tsr_error *error) {
-  uint64_t ties = 0;
   TSR_TRY(list_hilbert(s, error));
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
   (void)tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads, NULL, NULL);
-  for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
+  const uint64_t ties = count_ties(s->pairs, s->count);
   if (!tsr__order_few_ties(ties, s->count)) return 0;
-  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_cells, s);
+  if (ties) tsr__pairs_break_ties(s->pairs, s->spare, s->count, compare_cells, s);
   return 1;
+}
+
+static uint64_t word_count(const order_sorter *s) { return s->words.size / sizeof(uint64_t) / s->count; }
+
+static const uint64_t *word_at(const order_sorter *s, uint64_t w) {
+  return (const uint64_t *)(const void *)s->words.data + w * s->count;
+}
+
+/* Returns the highest bits of the last two words, as many as one has room for. */
+static uint64_t top_of(const order_sorter *s, uint64_t i) {
+  const uint64_t last = word_count(s) - 1, top = word_at(s, last)[i], next = word_at(s, last - 1)[i];
+  const unsigned room = 64 - s->used;
+  if (room == 0) return top;
+  return top << room | (s->below > room ? next >> (s->below - room) : next << (room - s->below));
+}
+
+/* Compares two cells by all words, the most significant first. */
+static int compare_words(const void *argument, uint32_t a, uint32_t b) {
+  const order_sorter *s = argument;
+  for (uint64_t w = word_count(s); w-- > 0;) {
+    const uint64_t *word = word_at(s, w);
+    if (word[a] != word[b]) return word[a] < word[b] ? -1 : 1;
+  }
+  return 0;
+}
+
+#define TOP_SAMPLE 4096u /* cells: if their highest bits differ, those of most cells do */
+
+/* Sorts by the highest bits, and ties by all. Returns false if there is only one word for each cell, or if the highest
+ * bits of too many are equal. */
+static bool sort_by_top(order_sorter *s) {
+  if (word_count(s) < 2 || s->count < 4 * TOP_SAMPLE) return false;
+  for (uint32_t i = 0; i < TOP_SAMPLE; i++) s->pairs[i] = (tsr_pair){top_of(s, i * (s->count / TOP_SAMPLE)), i};
+  tsr__pairs_sort(s->pairs, s->spare, TOP_SAMPLE);
+  if (count_ties(s->pairs, TOP_SAMPLE) > 0) return false;
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){top_of(s, i), (uint32_t)i};
+  (void)tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads, NULL, NULL);
+  const uint64_t ties = count_ties(s->pairs, s->count);
+  if (!tsr__order_few_ties(ties, s->count)) return false;
+  if (ties) tsr__pairs_break_ties(s->pairs, s->spare, s->count, compare_words, s);
+  return true;
 }
 
 static int sort_by_words(order_sorter *s, tsr_error *error) {
   TSR_TRY(pack_all(s, error));
+  if (sort_by_top(s)) return TSR_OK;
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
-  uint64_t words = s->words.size / sizeof(uint64_t) / s->count;
+  const uint64_t words = word_count(s);
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){0, (uint32_t)i};
   for (uint64_t w = 0; w < words; w++, word += s->count) {
     for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
@@ -508,12 +558,9 @@ static int sort_by_words(order_sorter *s, tsr_error *error) {
 
 /* Returns true if two adjacent cells have the same coordinates. */
 static bool is_equal(const order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
-  if (a->key != b->key) return false; /* the most significant word */
+  if (a->key != b->key) return false; /* the most significant word, or the highest bits of two */
   if (by_codes) return compare_cells(s, a->cell, b->cell) == 0;
-  const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
-  for (uint64_t w = s->words.size / sizeof(uint64_t) / s->count; w > 1; w--, word += s->count)
-    if (word[a->cell] != word[b->cell]) return false;
-  return true;
+  return compare_words(s, a->cell, b->cell) == 0;
 }
 
 static int sort_cells(order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {

@@ -31,7 +31,7 @@ static const void *value_of(uint32_t d, uint64_t i, uint64_t *size) {
   uint64_t at = column->constant ? 0 : i;
   if (c.fields[d].cell_size) {
     *size = c.fields[d].cell_size;
-    return c.values[d] + at * *size;
+    return (const uint8_t *)column->values + at * *size;
   }
   *size = c.offsets[d][at + 1] - c.offsets[d][at];
   return c.values[d] + c.offsets[d][at];
@@ -177,6 +177,63 @@ static void test_no_cell_one_cell_and_small_budgets(void **state) {
   }
 }
 
+/* Cells whose order takes several words are sorted by their highest bits where these mostly differ, and by all words
+ * elsewhere: with tiles or without, ties next to each other or everywhere, and equal cells. */
+static void test_many_cells_of_long_keys(void **state) {
+  enum { COUNT = 20000 };
+  static double values[2][COUNT];
+  static uint32_t order[COUNT];
+  static bool seen[COUNT];
+  tsr_memory memory;
+  (void)state;
+  tsr__memory_init_root(&memory, NULL, NULL);
+  for (int round = 0; round < 48; round++) {
+    const int kind =
+        round % 6; /* all differ; some ties; ties beside the sample; few values; tiles of one value; equal */
+    const double step = kind == 4 ? 1e-7 : 40.0;
+    c.count = COUNT - chance(1000);
+    c.schema = (tsr_schema){.fields = c.fields, .dimension_count = 2, .allows_duplicates = round / 6 % 2};
+    c.schema.tile_order = round / 12 % 2 ? TSR_ORDER_COL : TSR_ORDER_ROW;
+    c.schema.cell_order = round / 24 % 2 ? TSR_ORDER_COL : TSR_ORDER_ROW;
+    for (uint64_t i = 0; i < c.count; i++) {
+      for (uint32_t d = 0; d < 2; d++)
+        values[d][i] = (double)chance(UINT64_C(1) << 31) / 1e7 + (double)chance(UINT64_C(1) << 31) / 1e17 - 100;
+      const uint32_t slow = c.schema.cell_order == TSR_ORDER_COL;
+      if ((kind == 1 && i % 50 == 3) || (kind == 2 && i % 4 != 0)) values[slow][i] = values[slow][i - 1];
+      if (kind == 3) values[slow][i] = (double)chance(100);
+      if (kind == 5 && i % 100 == 1) values[0][i] = values[0][i - 1], values[1][i] = values[1][i - 1];
+    }
+    for (uint32_t d = 0; d < 2; d++) {
+      tsr_field *f = &c.fields[d];
+      const double low = -1000, high = 1000;
+      *f = (tsr_field){.name = "d", .is_dimension = true, .datatype = TSR_FLOAT64, .values_per_cell = 1};
+      f->cell_size = 8;
+      f->has_domain = true;
+      f->has_extent = kind != 0 || d == 1;
+      memcpy(f->low, &low, 8);
+      memcpy(f->high, &high, 8);
+      memcpy(f->extent, &step, 8);
+      c.columns[d] = (tsr_column){.values = values[d]};
+    }
+    uint64_t count = c.count;
+    tsr_error error;
+    assert_int_equal(tsr__order_cells(&c.schema, c.columns, &memory, 1 + round % 2, NULL, order, &count, &error),
+                     TSR_OK);
+    memset(seen, 0, sizeof seen);
+    for (uint64_t i = 0; i < count; i++) {
+      assert_true(order[i] < c.count && !seen[order[i]]);
+      seen[order[i]] = true;
+      const int compared = i ? compare_cells(order[i - 1], order[i]) : -1;
+      if (compared > 0 || (compared == 0 && (!c.schema.allows_duplicates || order[i - 1] > order[i])))
+        fail_msg("round %d: cells %u and %u at %llu", round, order[i - 1], order[i], (unsigned long long)i);
+    }
+    const uint64_t equal = kind == 5 && !c.schema.allows_duplicates ? (c.count + 98) / 100 : 0;
+    assert_int_equal(count, c.count - equal);
+    for (uint64_t i = 0; i < c.count && equal; i++) assert_int_equal(seen[i], i % 100 != 0 || i + 1 == c.count);
+  }
+  assert_int_equal(memory.used, 0);
+}
+
 /* Many pairs are sorted, by many threads, too; pairs with equal keys keep their order. */
 static void test_many_pairs_are_sorted_stably(void **state) {
   enum { COUNT = 100000 };
@@ -212,6 +269,7 @@ static void test_many_pairs_are_sorted_stably(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_agrees_with_its_definition),
                                      cmocka_unit_test(test_no_cell_one_cell_and_small_budgets),
+                                     cmocka_unit_test(test_many_cells_of_long_keys),
                                      cmocka_unit_test(test_many_pairs_are_sorted_stably)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
