@@ -202,6 +202,18 @@ static bool take_date(datetime_cursor *in, date *d) {
   return !in->why;
 }
 
+/* Reads an offset from UTC: +HH[[:]MM] or -HH[[:]MM], with or without a blank before it. Returns false if there is none. */
+static bool take_offset(datetime_cursor *in, int64_t *seconds) {
+  if (!in->why && in->end - in->at > 1 && *in->at == ' ' && (in->at[1] == '+' || in->at[1] == '-')) in->at++;
+  const bool east = datetime_take(in, '+');
+  if (!east && !datetime_take(in, '-')) return false;
+  *seconds = 3600 * datetime_take_number(in, 2, 0, 23, "the hour of the offset is not 00 to 23");
+  if (datetime_take(in, ':') || in->at < in->end)
+    *seconds += 60 * datetime_take_number(in, 2, 0, 59, "the minute of the offset is not 00 to 59");
+  if (!east) *seconds = -*seconds;
+  return true;
+}
+
 /* Counts the units up to a moment. Returns TSR_OK; TSR_MISMATCH, with *why, if the moment lies between two units; or
  * TSR_RANGE. */
 static int count_units(unit u, moment m, int64_t *value, const char **why) {
@@ -235,33 +247,37 @@ static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t siz
                    tsr_datatype_name(datatype), why);
 }
 
-/* Parses text as a date with an optional time of day or, for a TIME, as a time since midnight. Returns what is wrong,
- * or NULL. */
-static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, date *d, moment *m) {
+/* Parses text as a date with an optional time of day or, for a TIME, as a time since midnight. `offsets`: the time of day
+ * behind a date may have an offset from UTC, which *m then no longer has. Returns what is wrong, or NULL. */
+static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, bool offsets, date *d, moment *m) {
   datetime_cursor in = {text, text + size, NULL};
+  int64_t offset = 0;
+  bool has_offset = false;
   *d = (date){1970, 1, 1};
   *m = (moment){0};
   if (kind == TSR_KIND_TIME) {
     take_clock(&in, true, m);
   } else if (take_date(&in, d) && (datetime_take(&in, 'T') || datetime_take(&in, ' '))) {
     take_clock(&in, false, m);
+    has_offset = offsets && take_offset(&in, &offset);
+    m->second -= offset;
   }
-  datetime_take(&in, 'Z');
+  if (!has_offset) datetime_take(&in, 'Z');
   if (!in.why && in.at != in.end)
-    in.why =
-        *in.at == '+' || *in.at == '-' ? "only UTC is taken: no offset, or Z" : "more text follows than belongs to it";
+    in.why = (*in.at == '+' || *in.at == '-') && !offsets ? "only UTC is taken: no offset, or Z"
+                                                          : "more text follows than belongs to it";
   return in.why;
 }
 
-int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+static int datetime_read(tsr_datatype datatype, const char *text, uint64_t size, bool offsets, int64_t *value,
+                         tsr_error *error) {
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
     return datetime_refuse(datatype, text, size, TSR_MISMATCH, "that is neither a datetime nor a time type", error);
 
   date d;
   moment m;
-  const char *why = datetime_parse(kind, text, size, &d, &m);
+  const char *why = datetime_parse(kind, text, size, offsets, &d, &m);
   if (why) return datetime_refuse(datatype, text, size, TSR_MISMATCH, why, error);
 
   int64_t found;
@@ -271,11 +287,24 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
     rc = count_calendar(datatype, d, m, &found, &why);
   } else {
     if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
-    rc = count_units(datetime_unit_of(datatype), m, &found, &why);
+    const int64_t since_0000 = m.second + DAYS_TO_1970 * SECONDS_PER_DAY;
+    rc = kind == TSR_KIND_DATETIME && (since_0000 < 0 || since_0000 >= DAYS_TO_10000 * SECONDS_PER_DAY)
+             ? TSR_RANGE /* by its offset */
+             : count_units(datetime_unit_of(datatype), m, &found, &why);
   }
   if (rc < 0) return datetime_refuse(datatype, text, size, rc, why, error);
   *value = found;
   return TSR_OK;
+}
+
+int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return datetime_read(datatype, text, size, false, value, error);
+}
+
+int tsr__datetime_parse_offset(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
+                               tsr_error *error) {
+  return datetime_read(datatype, text, size, true, value, error);
 }
 
 /* ---- Units ------------------------------------------------------------------------------------------------------- */
@@ -324,7 +353,7 @@ tsr_instant_place tsr_datetime_place(tsr_datatype datatype, const char *text, ui
   moment m;
   bool exact;
   *value = INT64_MAX;
-  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m))
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, false, &d, &m))
     return TSR_INSTANT_NONE;
   const tsr_wide found = datetime_place(datatype, d, m, &exact);
   if (found > INT64_MAX) return TSR_INSTANT_END;
@@ -346,7 +375,7 @@ double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size)
   const tsr_kind kind = tsr_datatype_kind(datatype);
   date d;
   moment m;
-  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m)) return 0;
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, false, &d, &m)) return 0;
   if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH)
     return calendar_part(datatype == TSR_DATETIME_YEAR, d, m);
   const unit u = datetime_unit_of(datatype);

@@ -83,6 +83,20 @@ def test_integers_keep_all_digits():
     same((got["rows"], got["skipped"], got["lines"]), (2, 1, [3]))
 
 
+def test_times_with_an_offset_become_utc():
+    db = database()
+    text = "time,v\n2024-03-31T01:50:00+01:00,1\n2024-03-31T03:00:00+02:00,2\n2024-03-31 01:10:00 -0010,3\n2024-03-31T03:30+02,4\n2024-03-31T01:40Z,5\n2024-03-31 01:50,6\n"
+    same(make(db, text, dimensions=["time"], types={"time": "DATETIME_SEC"}), 6)
+    same(rows(db), [(f"2024-03-31 {clock}", v) for clock, v in (("00:50:00", 1), ("01:00:00", 2), ("01:20:00", 3), ("01:30:00", 4), ("01:40:00", 5), ("01:50:00", 6))])
+    refused(db, "line 2: column 'time': '2024-03-31T01:50+01:00' is not a valid DATETIME_DAY: it is finer than the unit", "time,v\n2024-03-31T01:50+01:00,1\n", types={"time": "DATETIME_DAY"})
+    refused(db, "'2024-03-31T01:50+24:00' is not a valid DATETIME_SEC: the hour of the offset is not 00 to 23", "time,v\n2024-03-31T01:50+24:00,1\n", types={"time": "DATETIME_SEC"})
+    refused(db, "have the coordinates of an earlier row", "time,v\n2024-03-31T01:00Z,1\n2024-03-31T03:00+02:00,1\n", dimensions=["time"], types={"time": "DATETIME_SEC"})
+    same(make(db, "time,v\n2024-03-31T02:00+01:00,7\n", if_exists="append"), 1)
+    same(rows(db)[1], ("2024-03-31 01:00:00", 7))
+    same(db.value("SELECT tessera_create_as('rows', 'SELECT ''2024-03-31T03:00+02:00'' AS time, 1 AS v', '{\"types\":{\"time\":\"DATETIME_SEC\"}}')"), 1)
+    same([r[1] for r in rows(db, "rows")], ["2024-03-31 01:00:00"])
+
+
 def test_quotes_and_line_ends():
     db = database()
     same(make(db, b'\xef\xbb\xbfname,"va""lue"\r\n"a, ""b""\r\nc",1\r\n,2\r\n"",3'), 3)

@@ -325,6 +325,47 @@ static void test_texts_outside_the_type_are_out_of_range(void **state) {
   check(TSR_DATETIME_US, "9999-12-31 23:59:59.999999", 253402300799999999);
 }
 
+static void check_offset(tsr_datatype datatype, const char *text, int code, int64_t expected) {
+  int64_t value = 77;
+  const int found = tsr__datetime_parse_offset(datatype, text, strlen(text), &value, NULL);
+  if (found != code || value != (code == TSR_OK ? expected : 77))
+    fail_msg("'%s' as %s: %d, %" PRId64, text, tsr_datatype_name(datatype), found, value);
+}
+
+static void test_offsets_are_subtracted_where_they_are_allowed(void **state) {
+  static const struct {
+    const char *text;
+    int64_t expected;
+  } right[] = {{"1970-01-01T01:00+01:00", 0},
+               {"1970-01-01 01:00:00 +0100", 0},
+               {"1969-12-31T22:30:00-01:30", 0},
+               {"1970-01-01T01+01", 0},
+               {"1970-01-01T00:00-00:00", 0},
+               {"1970-01-01T00:00Z", 0},
+               {"1970-01-01T00:00:01.000+23:59", -86339},
+               {"1970-01-01", 0},
+               {"1970", 0}};
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+    check_offset(TSR_DATETIME_SEC, right[i].text, TSR_OK, right[i].expected);
+  static const char *wrong[] = {"1970-01-01T00:00+24:00", "1970-01-01T00:00+01:60",  "1970-01-01T00:00+1",
+                                "1970-01-01T00:00+01:",   "1970-01-01T00:00+01:00Z", "1970-01-01T00:00+01:00:00",
+                                "1970-01-01T00:00  +01",  "1970-01-01T00:00 ",       "1970-01-01T00:00+",
+                                "1970-01-01+01:00",       "1970-01+01:00",           "1970-01-01T00:00 Z",
+                                "1970-01-01T00:00Z+01",   "1970-01-01T00:00++01"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) check_offset(TSR_DATETIME_SEC, wrong[i], TSR_MISMATCH, 0);
+  check_offset(TSR_DATETIME_DAY, "1970-01-02T01:00+01:00", TSR_OK, 1);
+  check_offset(TSR_DATETIME_DAY, "1970-01-02T00:00+01:00", TSR_MISMATCH, 0);
+  check_offset(TSR_DATETIME_MONTH, "1970-01-01T01:00+01:00", TSR_OK, 0);
+  check_offset(TSR_DATETIME_MONTH, "1970-01-01T00:00+01:00", TSR_MISMATCH, 0);
+  check_offset(TSR_DATETIME_SEC, "0000-01-01T00:59+01:00", TSR_RANGE, 0);
+  check_offset(TSR_DATETIME_SEC, "0000-01-01T01:00+01:00", TSR_OK, -62167219200);
+  check_offset(TSR_DATETIME_SEC, "9999-12-31T23:00-01:00", TSR_RANGE, 0);
+  check_offset(TSR_DATETIME_SEC, "9999-12-31T22:59:59-01:00", TSR_OK, 253402300799);
+  check_offset(TSR_DATETIME_AS, "1970-01-01T01:00:00.000000000000000001+01:00", TSR_OK, 1);
+  check_offset(TSR_TIME_SEC, "01:00+01:00", TSR_MISMATCH, 0);
+  refuse(TSR_DATETIME_SEC, "1970-01-01T01:00+01:00", TSR_MISMATCH);
+}
+
 static void test_other_datatypes_have_no_such_text(void **state) {
   static const char *const none[] = {"",
                                      " ",
@@ -558,6 +599,7 @@ int main(void) {
                                      cmocka_unit_test(test_shorter_texts_are_accepted),
                                      cmocka_unit_test(test_texts_finer_than_the_unit_are_refused),
                                      cmocka_unit_test(test_texts_outside_the_type_are_out_of_range),
+                                     cmocka_unit_test(test_offsets_are_subtracted_where_they_are_allowed),
                                      cmocka_unit_test(test_other_datatypes_have_no_such_text),
                                      cmocka_unit_test(test_damaged_texts_are_refused),
                                      cmocka_unit_test(test_messages_say_what_is_wrong)};
