@@ -494,6 +494,7 @@ typedef struct csv_call {
   FILE *file;
   tsr_csv *csv;
   char delimiter;
+  char decimal; /* the decimal mark of numbers: a point or a comma */
   char *null; /* the text that stands for null; NULL: an empty field, except in text columns */
   bool has_names; /* the option `names` gives them: the first line is data */
   uint32_t name_count; /* names of the option so far */
@@ -561,6 +562,11 @@ static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *
     if (!text || strlen(text) != 1) return tsx_fail(error, TSR_MISMATCH, "'delimiter': expected one ASCII character");
     c->delimiter = *text;
   }
+  if (!strcmp(o->key, "decimal")) {
+    if (!text || (strcmp(text, ".") != 0 && strcmp(text, ",") != 0))
+      return tsx_fail(error, TSR_MISMATCH, "'decimal': expected '.' or ','");
+    c->decimal = *text;
+  }
   if (!strcmp(o->key, "null")) {
     if (!text) return tsx_fail(error, TSR_MISMATCH, "'null': expected text");
     sqlite3_free(c->null);
@@ -626,6 +632,8 @@ static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, ts
   sqlite3 *db = c->call.connection->db;
   const bool has_options = json && sqlite3_value_type(json) != SQLITE_NULL;
   if (has_options) TSX_TRY(tsx_options_each(db, json, "options", csv_call_option, c, error));
+  if (c->decimal == ',' && (!c->delimiter || c->delimiter == ','))
+    return tsx_fail(error, TSR_MISMATCH, "'decimal': the comma separates the fields: give 'delimiter', too");
   if (!c->has_names) {
     TSX_TRY(csv_call_rewind(c, true, error));
     return csv_call_first_line(c, path, error);
@@ -659,12 +667,12 @@ static uint64_t csv_digits(const char *text, uint64_t size, uint64_t at) {
   return at;
 }
 
-/* Returns true if a field is a number in JSON's syntax, or nan. */
-static bool csv_is_real(const char *text, uint64_t size) {
+/* Returns true if a field is a number in JSON's syntax, but for its decimal mark, or nan. */
+static bool csv_is_real(const char *text, uint64_t size, char decimal) {
   uint64_t at = size > 0 && *text == '-', end = csv_digits(text, size, at);
   if (size == 3 && !sqlite3_strnicmp(text, "nan", 3)) return true;
   if (end == at || (end > at + 1 && text[at] == '0') || size >= CSV_NUMBER) return false;
-  if (end < size && text[end] == '.') {
+  if (end < size && text[end] == decimal) {
     at = end + 1;
     end = csv_digits(text, size, at);
     if (end == at) return false;
@@ -694,7 +702,8 @@ static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_gue
   guess->whole = guess->whole && whole;
   guess->integers = guess->integers && whole && fits && magnitude <= (uint64_t)INT64_MAX + negative;
   guess->unsigneds = guess->unsigneds && whole && fits && (!negative || magnitude == 0);
-  guess->reals = guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size)));
+  guess->reals =
+      guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size, c->decimal)));
 }
 
 /* Returns the narrowest of INT64, UINT64, FLOAT64 and UTF8 that fits all fields. */
@@ -736,7 +745,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
   bool open = false, some = false, unsound = false; /* a type must be inferred; some line is well-formed; some is not */
   for (uint32_t i = 0; i < call->source.count; i++) {
     const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
-    open |= column && !column->typed && !column->labels;
+    open |= column && (column->labels ? c->decimal == ',' : !column->typed);
     c->guesses[i] = (csv_guess){.whole = true, .integers = true, .unsigneds = true, .reals = true};
   }
   if (open) TSX_TRY(csv_call_guess(c, &some, &unsound, error));
@@ -772,14 +781,21 @@ static int csv_call_check_exact(const tsr_ingest_column *column, const csv_guess
                   column->name);
 }
 
+/* Copies a number, with a point as its decimal mark. */
+static void csv_copy_number(const csv_call *c, const tsr_csv_field *field, char text[CSV_NUMBER + 1]) {
+  memcpy(text, field->bytes, field->size);
+  text[field->size] = 0;
+  char *mark = strchr(text, c->decimal);
+  if (mark) *mark = '.';
+}
+
 static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
   char text[CSV_NUMBER + 1];
   double real = NAN;
-  if (!csv_is_real(field->bytes, field->size))
+  if (!csv_is_real(field->bytes, field->size, c->decimal))
     return tsx_fail(error, TSR_MISMATCH, "column '%s': '%.*s' is not a number", c->call.columns[column].name,
                     (int)(field->size < 40 ? field->size : 40), field->bytes);
-  memcpy(text, field->bytes, field->size);
-  text[field->size] = 0;
+  csv_copy_number(c, field, text);
   if (sqlite3_stricmp(text, "nan") != 0 && tsx_number_parse(TSR_FLOAT64, text, false, &real, error) < 0)
     return error->code;
   return tsr_ingest_set_real(c->call.ingest, column, real, error);
@@ -803,6 +819,12 @@ static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field
   if (check_utf8(field->bytes, field->size, error) < 0) {
     const tsr_error why = *error;
     return tsx_fail(error, TSR_MISMATCH, "column '%s': %s", given->name, why.message);
+  }
+  if (given->labels && c->decimal == ',' && c->guesses[source].reals &&
+      csv_is_real(field->bytes, field->size, c->decimal)) {
+    char text[CSV_NUMBER + 1];
+    csv_copy_number(c, field, text);
+    return tsr_ingest_set_bytes(c->call.ingest, column, true, text, field->size, error);
   }
   return tsr_ingest_set_bytes(c->call.ingest, column, true, field->bytes, field->size, error);
 }
@@ -849,7 +871,7 @@ static int csv_call_make(csv_call *c, sqlite3_context *context, int count, sqlit
 }
 
 void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
-  csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}};
+  csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}, .decimal = '.'};
   tsr_error error = {0};
   tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
   const int code = csv_call_make(&c, context, count, values, &error);

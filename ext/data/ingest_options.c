@@ -46,6 +46,7 @@ typedef enum ingest_option {
   INGEST_OPTION_key_file,
   INGEST_OPTION_explain,
   INGEST_OPTION_names,
+  INGEST_OPTION_decimal,
   INGEST_OPTION_delimiter,
   INGEST_OPTION_null,
   INGEST_OPTION_COUNT,
@@ -77,6 +78,7 @@ static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
     [INGEST_OPTION_key_file] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_explain] = {"explain", TSX_TAKES_FLAG, 0, 0, NULL},
     [INGEST_OPTION_names] = {.name = "names"},
+    [INGEST_OPTION_decimal] = {"decimal", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_delimiter] = {"delimiter", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_null] = {"null", TSX_TAKES_TEXT, 0, 0, NULL}};
 

@@ -128,6 +128,8 @@ def test_tables():
     frame.to_csv("t.csv", index=False)
     frame.to_csv("t.tsv", index=False, sep="\t")
     frame.to_csv("t.csv.gz", index=False)
+    for name in ("commas.csv", "commas.csv.gz"):
+        frame.to_csv(name, index=False, sep=";", decimal=",")
     made = tessera.create("indexed", "indexed.parquet")
     same((made.dims, made.attributes), (("station", "day"), ("t",)), "the index of pandas")
     same(pa.table(made)["t"].to_pylist(), [1.5, None, 3.0], "values")
@@ -148,6 +150,8 @@ def test_tables():
     same(pa.table(tessera.create("several", "several.parquet", dimensions=["station"])).num_rows, 9, "a directory of files")
     for name in ("plain.parquet", "t.csv", "t.tsv", "t.csv.gz"):
         same(pa.table(tessera.create(f"of_{name}", name, dimensions=["station"]))["t"].to_pylist(), [1.5, None, 3.0], name)
+    for name in ("commas.csv", "commas.csv.gz"):
+        same(pa.table(tessera.create(f"of_{name}", name, dimensions=["station"], sep=";", decimal=","))["t"].to_pylist(), [1.5, None, 3.0], name)
     same(pa.table(tessera.create("of_t.csv", "t.csv", if_exists="replace", dimensions="station")).num_rows, 3, "replaced")
 
 

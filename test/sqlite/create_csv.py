@@ -97,6 +97,29 @@ def test_times_with_an_offset_become_utc():
     same([r[1] for r in rows(db, "rows")], ["2024-03-31 01:00:00"])
 
 
+def test_decimal_commas():
+    db = database()
+    text = "station;lat;v;w;name\na;47,5;1,5;;1,5 m\nb;47,25;-2;3;x\nc;-0,5;1e2;4,0;y\n"
+    same(make(db, text, delimiter=";", decimal=","), 3)
+    same(types(db), ["UTF8", "FLOAT64", "FLOAT64", "FLOAT64", "UTF8"])
+    same(rows(db), [(0, "a", 47.5, 1.5, None, "1,5 m"), (1, "b", 47.25, -2.0, 3.0, "x"), (2, "c", -0.5, 100.0, 4.0, "y")])
+    same(make(db, text, "typed", delimiter=";", decimal=",", types={"v": "FLOAT32"}), 3)
+    same(types(db, "typed")[2], "FLOAT32")
+    same(make(db, "lat;v\n47,5;1,5\n47,25;2\n", "labelled", delimiter=";", decimal=",", labels={"lat": "y"}, types={"v": "FLOAT32"}), 2)
+    db.table("labelled_rows", "labelled")
+    same(db.query("SELECT y, lat, v FROM labelled_rows ORDER BY y"), [(0, 47.5, 1.5), (1, 47.25, 2.0)])
+    same(make(db, 'lat;v\n"47,5";1\n47,25;2\n', "texts", delimiter=";", decimal=",", labels={"lat": "y"}), 2)
+    db.table("text_rows", "texts")
+    same(db.query("SELECT lat FROM text_rows ORDER BY y"), [("47,5",), ("47,25",)])
+    same(make(db, "v\n1.5\n", "points", delimiter=";", decimal=","), 1)
+    same(types(db, "points"), ["UTF8"])
+    refused(db, "line 2: column 'v': '1.5' is not a number", "v\n1.5\n", delimiter=";", decimal=",", types={"v": "FLOAT64"})
+    for given in ({}, {"delimiter": ","}):
+        refused(db, "'decimal': the comma separates the fields: give 'delimiter', too", "a\n1\n", decimal=",", **given)
+    for given in ("", ";", "..", 1):
+        refused(db, "'decimal'", "a\n1\n", delimiter="|", decimal=given)
+
+
 def test_quotes_and_line_ends():
     db = database()
     same(make(db, b'\xef\xbb\xbfname,"va""lue"\r\n"a, ""b""\r\nc",1\r\n,2\r\n"",3'), 3)

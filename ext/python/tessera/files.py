@@ -177,14 +177,15 @@ def csv_options(file, options):
         head = opened.readline(1 << 16).decode(errors="replace")
     other = next((mark for mark in ";\t|" if mark in head), None)
     if other and "," not in head:
-        raise Mismatch(f"{file}: its first line has {other!r} and no comma: say sep={other!r}. Numbers with a decimal comma are texts: pandas.read_csv(..., sep={other!r}, decimal=',') reads them")
+        raise Mismatch(f"{file}: its first line has {other!r} and no comma: say sep={other!r}, and decimal=',' if its numbers have commas")
     return options
 
 
 def _packed_csv(file, bar, path, connection, if_exists, options):
     csv = _library(file, "pyarrow.csv", "pyarrow")
     options = csv_options(file, {"delimiter": "\t", **options} if file.endswith(".tsv.gz") and "sep" not in options else options)
-    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=options.pop("delimiter", None) or ",")) as reader:
+    marks = csv.ParseOptions(delimiter=options.pop("delimiter", None) or ","), csv.ConvertOptions(decimal_point=options.pop("decimal", None) or ".")
+    with csv.open_csv(file, parse_options=marks[0], convert_options=marks[1]) as reader:
         return _stream(reader.schema, _counted(bar, reader), path, connection, if_exists, options)
 
 
