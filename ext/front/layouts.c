@@ -242,9 +242,9 @@ static int soma_name(const tsx_attachment *all, tsx_attach_table *table, const s
   return table->name ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Adds a table X on the only layer of X. */
+/* Adds a table X on the only layer of X or, of several, on that called data, where SOMA keeps AnnData's X. */
 static int soma_add_x(tsx_attachment *all, tsr_error *error) {
-  const tsx_attach_table *only = NULL;
+  const tsx_attach_table *only = NULL, *data = NULL;
   uint32_t layers = 0, x = 0;
   for (uint32_t i = 0; i < all->count; i++) {
     const char *name = all->tables[i].name;
@@ -253,9 +253,12 @@ static int soma_add_x(tsx_attachment *all, tsr_error *error) {
       only = &all->tables[i];
       layers++;
     }
+    if (!strcmp(name, "X/data")) data = &all->tables[i];
     x += !strcmp(name, "X");
   }
-  if (layers != 1 || x > 0) return TSR_OK;
+  if (data) only = data;
+  else if (layers != 1) return TSR_OK;
+  if (x > 0) return TSR_OK;
   const char *path = only->path;
   const uint32_t place = (uint32_t)(only - all->tables);
   int code = tsx_members_add(all, sqlite3_mprintf("%s", only->member), path, false, error);

@@ -467,7 +467,9 @@ def test_soma_columns():
     same(db.value("SELECT count(*) FROM obsp_distances WHERE batch <> 'b1'"), db.value("SELECT count(*) FROM obsp_distances WHERE obs_joinid % 3 <> 1"))
     db.value("SELECT tessera_detach(?)", (path,))
     three = corpus("soma/three")
-    same((attach(db, three, measurement="ADT"), names(db)), (6, ["X_data", "X_raw", "obs", "obsm_pca", "obsp_distances", "var"]))
+    same((attach(db, three, measurement="ADT"), names(db)), (7, ["X", "X_data", "X_raw", "obs", "obsm_pca", "obsp_distances", "var"]))
+    same(db.query("SELECT obs_id, var_id, value FROM X ORDER BY 1, 2"), db.query("SELECT obs_id, var_id, value FROM X_data ORDER BY 1, 2"))
+    assert db.query("SELECT value FROM X ORDER BY 1") != db.query("SELECT value FROM X_raw ORDER BY 1")
     check_contains(db.error("SELECT tessera_attach(?, '{\"measurement\":\"nothing\"}')", (three,)).text, "has no measurement nothing (it has ADT, HTO, RNA)")
     db.value("SELECT tessera_detach(?)", (three,))
     same((attach(db, path + "/ms/RNA", prefix="m_"), names(db)), (5, ["m_X", "m_X_data", "m_obsm_pca", "m_obsp_distances", "m_var"]))   # without obs
@@ -496,11 +498,15 @@ def test_soma_by_other_indexes():
     x = member(rna, "X")
     member(x, "data", "soma_dim_0 INT64 DIMENSION, soma_dim_1 INT64 DIMENSION, soma_data FLOAT32", "(0, 0, 1.5), (1, 1, 2.5), (2, 0, 4)")
     member(x, "cube", "soma_dim_0 INT64 DIMENSION, soma_dim_1 INT64 DIMENSION, soma_dim_2 INT64 DIMENSION, soma_data FLOAT32", "(0, 0, 0, 1.5)")
-    same((attach(db, root), names(db)), (4, ["X_cube", "X_data", "obs", "var"]))
+    same((attach(db, root), names(db)), (5, ["X", "X_cube", "X_data", "obs", "var"]))
     same(db.query("SELECT obs_joinid, obs_id, batch, value FROM X_data ORDER BY 1"), [(0, "c1", "b", 1.5), (1, "c2", "a", 2.5), (2, "c0", "a", 4.0)])
     same(db.query("SELECT value FROM X_data WHERE obs_id = 'c0'"), [(4.0,)])
     assert "no such column" in db.error("SELECT var_id FROM X_data").text
     same([c[1] for c in db.query("PRAGMA table_info(X_cube)")], ["soma_dim_0", "soma_dim_1", "soma_dim_2", "soma_data"])
+    db.value("SELECT tessera_detach(?)", (root,))
+    db.query(f"SELECT tessera_drop_member({literal(x)}, 'data')")
+    member(x, "raw", "soma_dim_0 INT64 DIMENSION, soma_dim_1 INT64 DIMENSION, soma_data FLOAT32", "(0, 0, 2)")
+    same((attach(db, root), names(db)), (4, ["X_cube", "X_raw", "obs", "var"]))   # none of two layers is AnnData's X
     db.close()
 
 
