@@ -699,6 +699,23 @@ def test_missing_tables_that_go_on():
     same(db.error("SELECT tessera_sql('SELECT v FROM X_d')").text, "tessera_sql: no such table: X_d")
 
 
+def test_missing_columns():
+    """The columns of an array are told where one is missing; of a long list, the first."""
+    db = Database()
+    os.chdir(host.FOLDER)
+    db.query("CREATE VIRTUAL TABLE dem USING tessera('dem', kind=dense, y_index INT32 DIMENSION(0, 3, 4) LABEL y FLOAT64, x_index INT32 DIMENSION(0, 3, 4) LABEL x FLOAT64, elevation REAL)")
+    db.query("CREATE TABLE zones(name TEXT)")
+    columns = "y_index, x_index, elevation, and the labels y, x"
+    for source, name in (("dem", "dem"), ('"dem"', "dem"), ("dem AS d", "dem"), ("zones JOIN dem", "dem"), ("'./dem'", "./dem"), ("zones JOIN './dem' d", "./dem")):
+        same(db.error(f"SELECT tessera_sql('SELECT avg(value) FROM {source.replace(chr(39), chr(39) * 2)}')").text, f"tessera_sql: no such column: value; {name} has {columns}", source)
+    same(db.error("SELECT tessera_sql('SELECT d.value FROM dem d')").text, f"tessera_sql: no such column: d.value; dem has {columns}")
+    same(db.error("SELECT tessera_sql('SELECT value FROM zones')").text, "tessera_sql: no such column: value")
+    db.query("CREATE VIRTUAL TABLE wide USING tessera(k INT32 DIMENSION, " + ", ".join(f"attribute_{i} REAL" for i in range(200)) + ")")
+    text = db.error("SELECT tessera_sql('SELECT v FROM wide')").text
+    assert text.startswith("tessera_sql: no such column: v; wide has k, attribute_0, ") and text.endswith(", ...") and len(text) < 400, text
+    os.chdir("/")
+
+
 LIMITS, PATTERNS, MOMENTS, PARTS, LISTS, STAR = "write LIMIT n", "LIKE 'a%' and GLOB", "date(day, '+1 month')", "strftime('%Y-%m', day)", "json_each('[1, 2]')", "name those that you want"
 DIALECTS = [
     ("SELECT n::int FROM cube", "CAST(value AS INTEGER)"), ("SELECT TRY_CAST(n AS INT) FROM cube", "CAST(text AS INTEGER) never fails"), ("SELECT n FROM cube WHERE s ILIKE 'a'", "write LIKE for ILIKE"),
@@ -735,7 +752,8 @@ def test_words_of_other_dialects():
     same(db.query(sql(db, "SELECT `n`, [s] FROM cube")), [])   # SQLite takes these quotes, too
     db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT `n`, [s] FROM \"cube\")")
     for text in ("SELECT interval FROM cube", "SELECT array, n FROM cube", "SELECT n FROM cube WHERE ORDER BY ilike(n)", "SELECT 'a ILIKE b' FROM", "SELECT 'ILIKE', -- n ILIKE\n n n n FROM cube", "SELECT x.offset FROM cube", "SELECT n FROM top", "SELECT nosuch(n) FROM cube"):
-        same(db.error("SELECT tessera_sql(?)", (text,)).text, "tessera_sql: " + db.error(text).text)
+        plain = db.error(text).text
+        same(db.error("SELECT tessera_sql(?)", (text,)).text, f"tessera_sql: {plain}" + ("; cube has day, n, s" if "no such column" in plain else ""))
 
 
 def test_hostile_texts():
