@@ -151,6 +151,7 @@ export class Engine {
     const answer = await this.transport.whole(file.url, file.headers, file.timeout);
     file.count(answer);
     if (answer.status !== 200) file.check(answer, 0, 0);
+    file.checkPage(answer);
     return answer.body;
   }
 

@@ -13,6 +13,7 @@ export class TesseraError extends Error {
 }
 
 const TRIES = 3;
+const MAGIC = new TextEncoder().encode("SQLite format 3\0");
 const AGAIN = new Set([408, 425, 429, 500, 502, 503, 504]); // statuses after which the same request may succeed
 
 /**
@@ -88,6 +89,7 @@ export class RemoteFile {
     if (status === 401 || status === 403) throw this.fail("REFUSED", `the server refuses access (status ${status})`);
     if (status === 416 && this.size === undefined) throw this.fail("NOT_A_DATABASE", "the file is empty");
     if (status === 412 || status === 416) throw this.change(`it ended before byte ${first} (status ${status})`);
+    if (this.size === undefined) this.checkPage(answer);
     if (status === 200)
       throw this.fail("NO_RANGES", "the server ignores Range requests: it answers 200 with the whole file. Put the file on a server " +
         "that knows ranges, or open it with { whole: true }, which reads all of it into memory");
@@ -109,6 +111,12 @@ export class RemoteFile {
     const wanted = to - from + 1;
     if (answer.body.length < wanted) throw this.fail("CUT", `the connection was cut: ${answer.body.length} of ${wanted} bytes came`);
     if (answer.body.length > wanted) throw this.fail("WRONG_RANGE", `the server sent ${answer.body.length} bytes instead of ${wanted}`);
+  }
+
+  /** Servers for development answer with their first page for a path that they do not have. */
+  checkPage({ status, header, body }) {
+    if (status !== 200 && status !== 206 || !/^text\/html\b/i.test(header("Content-Type") ?? "") || MAGIC.every((byte, i) => body[i] === byte)) return;
+    throw this.fail("NOT_FOUND", "the server answers with a web page (Content-Type: text/html), not with a database: it probably has no such file");
   }
 
   change(what) {

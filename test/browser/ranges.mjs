@@ -103,4 +103,14 @@ assert.deepEqual([pauses, traffic.retries, traffic.requests], [[100, 400], 2, 4]
 answers.push({ headers: { etag: '"2"' } });
 assert.throws(() => remote.read(to, 80_000), (e) => e.code === "CHANGED");
 assert.throws(() => remote.read(to, 0), (e) => e.code === "CHANGED"); // also what is in the cache is no longer given
+
+// A web page is no database; the type of the answer alone does not make it one.
+const page = { headers: { "content-type": "text/html" } };
+for (const status of [200, 206]) {
+  answers.push({ ...page, status });
+  assert.throws(() => new RemoteFile("http://x/y", transport, traffic, {}).start(), (e) => e.code === "NOT_FOUND" && e.message.includes("web page"));
+}
+file.set(new TextEncoder().encode("SQLite format 3\0"));
+answers.push(page);
+new RemoteFile("http://x/y", transport, traffic, {}).start();
 console.log("ranges: all right");

@@ -12,6 +12,7 @@ import zlib from "node:zlib";
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".png": "image/png", ".svg": "image/svg+xml",
   ".json": "application/json" };
 const DATE = "Wed, 25 Nov 2026 20:00:00 GMT", LATER = "Wed, 25 Nov 2026 21:00:00 GMT";
+const PAGE = Buffer.from("<!doctype html><title>the first page</title>");
 const folders = process.argv.slice(2).map((text) => text.split("=")).map(([folder, prefix = "/"]) => ({ folder, prefix }));
 const seen = new Map(); // MODE/ID -> number of requests so far
 let log = [];
@@ -59,6 +60,12 @@ const MODES = {
   "stalls-at-once": (a) => (a.delay = 60000),
   "redirect": (a, q) => q.n === 1 && Object.assign(a, { status: 302, headers: { Location: q.url.replace("/redirect/", "/good/") }, body: Buffer.alloc(0) }),
   "empty": (a) => Object.assign(a, { status: 416, headers: { "Content-Range": "bytes */0" }, body: Buffer.alloc(0) }),
+  "page": (a) => Object.assign(a, { status: 200, headers: { "Content-Type": "text/html; charset=utf-8", ETag: '"a"' }, body: PAGE }),
+  "page-in-ranges": (a, q) => {
+    a.body = PAGE.subarray(q.first, q.last + 1);
+    Object.assign(a.headers, { "Content-Type": "text/html", "Content-Range": `bytes ${q.first}-${q.first + a.body.length - 1}/${PAGE.length}` });
+  },
+  "typed-as-page": (a) => (a.headers["Content-Type"] = "text/html"),
   "garbage": (a) => a.body.fill(7),
   "garbage-later": (a, q) => q.n > 1 && a.body.fill(7),
   // A server whose answers may be cached, with a new version whenever the file is opened.
