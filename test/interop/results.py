@@ -378,6 +378,12 @@ def test_without_libraries():
             "for get in (r.arrow, r.pl):\n    try: get()\n    except ImportError as e: print(e)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     same(done.stdout, "[1.0, nan] ['a', 'b']\nthis needs pyarrow: pip install pyarrow\nthis needs polars: pip install polars\n", done.stderr)
+    code = ("import sys; sys.modules['numpy'] = sys.modules['pandas'] = sys.modules['pyarrow'] = None\n"
+            "import tessera; open('bare.csv', 'w').write('k,v\\na,1.5\\nb,2\\n')\n"
+            "print(len(tessera.create('bare', 'bare.csv', dimensions=['k'])), tessera.create_csv('bare2', 'bare.csv')['v'].sum(), tessera.sql(\"SELECT sum(v) FROM 'bare'\").fetchall())\n"
+            "try: tessera.sql('SELECT 1 AS a').df()\nexcept ImportError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    same(done.stdout, "2 3.5 [(3.5,)]\nthis needs pandas: pip install pandas\n", done.stderr)
 
 
 def test_show():

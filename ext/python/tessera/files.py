@@ -15,10 +15,9 @@ import os
 import sys
 import time
 
-from . import grids
-from .paths import place_of
 from .described import take_schema, with_notes
 from .errors import Constraint, Mismatch, NotFound, Unsupported
+from .paths import place_of
 
 __all__ = ["create_file", "csv_options"]
 
@@ -73,13 +72,24 @@ def _counted(bar, batches, size=len):
         bar.add(size(batch))
 
 
+@contextlib.contextmanager
+def _blocks_counted(bar):
+    """Tells the bar how many bytes of blocks are written within."""
+    from . import grids   # here, since it needs numpy, which a CSV file does not
+    counted = grids.written.set(bar.add)
+    try:
+        yield
+    finally:
+        grids.written.reset(counted)
+
+
 # ---- Grids ---------------------------------------------------------------------------------------------------------------
 
 def _dataset(file, bar, path, connection, if_exists, options):
     engine, needs = (("zarr", "zarr") if file.rstrip("/").endswith(".zarr") else (None, "netCDF4"))
     xarray = _library(file, "xarray", needs)
     from .datasets import create_dataset
-    with xarray.open_dataset(file, engine=engine, cache=False) as data:
+    with xarray.open_dataset(file, engine=engine, cache=False) as data, _blocks_counted(bar):
         bar.total = sum(variable.nbytes for variable in data.variables.values())
         return create_dataset(path, data, connection, if_exists, options)
 
@@ -88,9 +98,10 @@ def _raster(file, bar, path, connection, if_exists, options):
     """A GeoTIFF, or another raster that GDAL reads: an attribute for each band. Where the file names a value that means "no data", such cells are
     NaN, and bands of integers become floats; masked=False keeps their numbers as they are."""
     rioxarray = _library(file, "rioxarray")
+    from . import grids
     with rioxarray.open_rasterio(file, cache=False) as raster:
         masked = options.pop("masked", True) and raster.rio.nodata is not None
-    with rioxarray.open_rasterio(file, masked=masked, cache=False) as raster:
+    with rioxarray.open_rasterio(file, masked=masked, cache=False) as raster, _blocks_counted(bar):
         names = _band_names(raster)
         blocks = {name: raster.variable[number] for number, name in enumerate(names)}
         axes = dict(zip(raster.dims[1:], raster.shape[1:]))
@@ -361,7 +372,8 @@ def _h5ad(file, bar, path, connection, if_exists, options):
     from .annotated import create_anndata
     data = anndata.read_h5ad(file, backed="r")   # X stays in the file
     try:
-        return create_anndata(path, data, connection, if_exists, options)
+        with _blocks_counted(bar):
+            return create_anndata(path, data, connection, if_exists, options)
     finally:
         data.file.close()
 
@@ -383,9 +395,7 @@ def create_file(path, file, connection, if_exists, options):
     if "://" not in file and not os.path.exists(file):
         raise NotFound(f"{file}: no such file")
     bar = _Bar(os.path.basename(file.rstrip("/")), options.pop("progress", None))
-    counted = grids.written.set(bar.add)
     try:
         return reader(file, bar, path, connection, if_exists, options)
     finally:
-        grids.written.reset(counted)
         bar.close()

@@ -366,7 +366,7 @@ def library(name):
 def to_pandas(stream, gaps=False, dtypes=None):
     """A DataFrame of whatever has Arrow streams. Booleans with gaps are of pandas' nullable type, and integers where a float would round them; with gaps,
     all integers that have some. dtypes: those that columns had in a DataFrame, as they are noted."""
-    import pandas
+    pandas = library("pandas")
     pyarrow = library("pyarrow")   # for pandas, too
     from .dtypes import nullable_types, restore
     schema, reader = None, pyarrow.RecordBatchReader.from_stream(stream)
