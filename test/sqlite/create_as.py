@@ -72,6 +72,14 @@ def test_types_come_from_all_values():
     check_contains(ddl(db, "SELECT 1 AS a, NULL AS b UNION ALL SELECT 2, 3"), "a INT64 FILTERS")
 
 
+def test_unsigned_columns_stay_unsigned_however_they_show():
+    db = database()
+    db.query("CREATE VIRTUAL TABLE s USING tessera('s', x INT32 DIMENSION(0, 9, 5), u UINT64, uint64=signed)")
+    db.query("INSERT INTO s VALUES(0, 7), (1, 9)")
+    same(make(db, "t", "SELECT x, u FROM s"), 2)
+    same([r[2] for r in shape(db, "t")], ["INT64", "INT32", "UINT64"])
+
+
 def test_columns_of_mixed_types_are_refused():
     db = database()
     refused(db, "row 2: column 'column1': TEXT beside INTEGER, which came first, in row 1", "SELECT * FROM (VALUES(1), ('x'))")
