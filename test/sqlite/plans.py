@@ -98,6 +98,8 @@ def test_offset_after_row_values():
             for offset in range(4):
                 got, want = (db.query(f"SELECT x FROM {t} WHERE {where} ORDER BY {order} LIMIT 2 OFFSET {offset}") for t in "vn")
                 same(got, want, (where, order, offset))
+    for end in ("LIMIT 2", "LIMIT 2 OFFSET 1"):   # also where the LIMIT is all that the plan is told
+        check_contains(db.plan(f"SELECT x FROM v {end}"), end.replace(" 2", "").replace(" 1", ""))
     skipped = db.version() >= OUTER_TRUE
     for where, known in (("x >= 2", True), ("x > ?", True), ("x BETWEEN 2 AND 4", True), ("x >= ?", False), ("(x, u) > (1, 1)", False)):
         plan = db.plan(f"SELECT x FROM v WHERE {where} ORDER BY x LIMIT 2 OFFSET 1", (2,) if "?" in where else ())

@@ -529,6 +529,7 @@ def test_neighbourhoods_that_are_refused():
     db.query("CREATE TABLE texts AS SELECT 0 AS dy, 0 AS dx, 'x' AS w")
     db.query("CREATE TABLE mixed AS SELECT 0 AS dy, 0 AS dx, 1 AS w UNION ALL SELECT 1, 0, 1.5")
     for words, message in ((f"SELECT a.y, a.x, count(DISTINCT b.n) {box}{by}", "DISTINCT in a neighbourhood"), ("SELECT a.y, a.x, median(b.v) FROM p a JOIN p b ON b.y BETWEEN a.y - 300 AND a.y + 300 AND b.x BETWEEN a.x - 300 AND a.x + 300 GROUP BY 1, 2", "more than 65536 neighbours"),
+                           ("SELECT a.y, a.x, median(b.v) FROM p a JOIN p b ON b.y BETWEEN a.y AND a.y + 300 AND b.x BETWEEN a.x AND a.x + 300 GROUP BY 1, 2", "more than 65536 neighbours"),
                            (f"SELECT a.y, a.x, max(b.v - a.v) {box}{by}", "an aggregate is of the neighbours, of the kernel, or of their product"),
                            (f"SELECT a.y, a.x, count(*) FILTER (WHERE b.v > a.v) {box}{by}", "FILTER tests the neighbours"),
                            (f"SELECT a.y, a.x, b.v {box}{by}", "'b.v' is neither a key of GROUP BY nor in an aggregate"), (f"SELECT a.y, count(*) {box} GROUP BY a.y", "a join"),
