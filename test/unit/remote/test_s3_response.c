@@ -328,6 +328,8 @@ static void test_deletions(void **state) {
   static const char all[] = "<DeleteResult></DeleteResult>";
   assert_int_equal(tsr__s3_response_deletion(all, strlen(all), &arena, &d, &failure, &error), TSR_OK);
   assert_int_equal(d.failure_count, 0);
+  static const char nameless[] = "<DeleteResult><Error><Key>b</Key></Error></DeleteResult>";
+  assert_int_equal(tsr__s3_response_deletion(nameless, strlen(nameless), &arena, &d, &failure, &error), TSR_CORRUPT);
 }
 
 static void test_identities(void **state) {
