@@ -80,6 +80,18 @@ def test_unsigned_columns_stay_unsigned_however_they_show():
     same([r[2] for r in shape(db, "t")], ["INT64", "INT32", "UINT64"])
 
 
+def test_the_arms_of_a_view_keep_their_types():
+    """In a view of a database, and in a temporary one, whose names mean tables of any database."""
+    db = database()
+    db.query("CREATE VIRTUAL TABLE s USING tessera('arms', x INT32 DIMENSION(0, 9, 5), u UINT8)")
+    db.query("INSERT INTO s VALUES(1, 3)")
+    for n, temporary in enumerate(("", "TEMP ")):
+        db.query(f"CREATE {temporary}VIEW v AS SELECT x, u FROM s UNION ALL SELECT x + 1, u FROM s")
+        same(make(db, f"of_view{n}", "SELECT x, u FROM v"), 2)
+        same([r[2] for r in shape(db, f"of_view{n}")][2:], ["UINT8"])
+        db.query("DROP VIEW v")
+
+
 def test_columns_of_mixed_types_are_refused():
     db = database()
     refused(db, "row 2: column 'column1': TEXT beside INTEGER, which came first, in row 1", "SELECT * FROM (VALUES(1), ('x'))")

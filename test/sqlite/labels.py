@@ -564,6 +564,19 @@ def npy_of(kind, content, count):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + content
 
 
+def test_the_order_of_labels_without_text():
+    """A label past the year 9999 shows as an integer, which SQL sorts before all text, though the array has it last."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(kind=dense, y INT32 DIMENSION(1, 3, 3) LABEL day DATE, v FLOAT64)")
+    db.query("INSERT INTO a(y, v) VALUES(1, 1), (2, 2), (3, 3)")
+    for days in ([10, 20, 30], [10, 20, 10**8], [-10**8, 10, 20], [-10**8, 10, 10**8]):
+        db.query("SELECT tessera_write_label('db:a', 'day', ?)", (npy("<M8[D]", days),))
+        for way in ("", " DESC"):
+            found = db.query(f"SELECT day FROM a ORDER BY day{way}")
+            same(found, sorted(found, key=lambda row: (isinstance(row[0], str), row[0]), reverse=bool(way)), (days, way))
+    db.close()
+
+
 def test_write_label():
     """tessera_write_label writes JSON and NPY from an origin on, in directories, encrypted ones, and in the database, where ROLLBACK undoes it."""
     folder, key = tempfile.mkdtemp(dir=host.FOLDER), bytes(range(32))
