@@ -442,10 +442,17 @@ static int ingest_write_parts(ingest_writing *w, tsr_array *array, tsr_error *er
   return tsr_writer_publish(w->writer, error);
 }
 
+/* Returns the writer's part of the budget: half, or more where the rows leave it, but for an eighth that the columns of
+ * a part may take. */
+static uint64_t writer_bytes(const tsr_ingest *g) {
+  const uint64_t limit = g->memory.limit, left = limit - TSR_MIN(limit, g->memory.used);
+  return TSR_MAX(limit / 2, left - left / 8);
+}
+
 int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error) {
   TSR_OWN_ERROR(error);
   ingest_writing w = {.ingest = g, .appends = !new_array};
-  const tsr_writer_options options = {.memory_bytes = g->memory.limit / 2};
+  const tsr_writer_options options = {.memory_bytes = writer_bytes(g)};
   tsr__arena_init(&w.arena, &g->environment->memory);
   int rc = g->complete ? tsr_writer_open(array, &options, &w.writer, error)
                        : tsr__fail(error, TSR_ERROR, "tsr_ingest_write before tsr_ingest_schema");
