@@ -327,7 +327,7 @@ typedef struct order_sorter {
   unsigned threads;
   uint64_t count;
   tsr_pair *pairs, *spare;
-  uint64_t *numbers; /* of the current list */
+  uint64_t *numbers; /* of the current list: in `spare`, which no sort uses while there is one */
   tsr_buffer words; /* words of `count` u64 each, the least significant first */
   unsigned used, below; /* bits of the last word that are used; of the one before it */
 } order_sorter;
@@ -613,17 +613,14 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
 static int sort_whole(order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;
-  uint64_t *numbers = NULL;
   int rc = TSR_ALLOC_RAW(s->memory, s->count, &pairs, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &spare, error);
-  if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &numbers, error);
   s->pairs = pairs;
   s->spare = spare;
-  s->numbers = numbers;
+  s->numbers = (uint64_t *)(void *)spare;
   if (rc >= 0) rc = sort_cells(s, order, count, error);
   tsr__free(pairs);
   tsr__free(spare);
-  tsr__free(numbers);
   tsr__buffer_release(&s->words);
   return rc;
 }
