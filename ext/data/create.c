@@ -102,12 +102,10 @@ static int select_exact(const tsx_ingest_call *call, const tsx_table *table, con
   const tsr_field *field = shown->description;
   if (field->datatype == TSR_ANY) return TSR_OK;
   if (field->enumeration) {
-    const tsr_enumeration *e;
     if (shown->form != TSX_ENUMERATED || table->options.shows.enums_code) return TSR_OK;
-    const int code = tsr_array_enumeration(table->array->core, table->schema, field->enumeration, &e, error);
-    if (code < 0 || tsr_datatype_kind(e->datatype) != TSR_KIND_TEXT) return code;
+    if (tsr_datatype_kind(shown->enumeration->datatype) != TSR_KIND_TEXT) return TSR_OK;
     column->labels = true;
-    column->enumeration = e;
+    column->enumeration = shown->enumeration; /* of the table's array, or of the one that has the label */
   }
   column->typed = !field->enumeration;
   column->datatype = shown->form == TSX_UINT64_SIGNED && call->source.is_rows ? TSR_INT64 : field->datatype;

@@ -80,6 +80,10 @@ def test_columns():
         same(db.query(f"SELECT {names} FROM x ORDER BY 1, 2"), db.query(f"SELECT {names} FROM joined ORDER BY 1, 2"), kind)
         same(db.query("SELECT * FROM x ORDER BY 1, 2"), db.query("SELECT * FROM p_x ORDER BY 1, 2"))
         assert "no such column: mean" in db.error("SELECT mean FROM x").text
+        made = "obs_joinid, var_joinid, cell_type, note, born"
+        db.query(f"SELECT tessera_create_as('db:made', 'SELECT {made} FROM x', '{{\"dimensions\":[\"obs_joinid\",\"var_joinid\"],\"kind\":\"sparse\"}}')")
+        same(db.query(f"SELECT {made} FROM made ORDER BY 1, 2"), db.query(f"SELECT {made} FROM joined ORDER BY 1, 2"), "an array of labels")
+        same(db.query("SELECT name FROM tessera_schema('db:made') WHERE enumeration IS NOT NULL"), [("cell_type",)])
         db.close()
 
 
