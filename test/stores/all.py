@@ -1,6 +1,7 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
 rclone if they are built; Azurite if npm can install it, and Google's XML API before fake-gcs-server if Go can build that (servers.py). rclone ignores If-None-Match, so arrays are only read there.
-Each test has a server of its own: as many run at a time as the machine has processors, the longest first. What a test prints is shown when it ends.
+Each test has a server of its own: one more run at a time than the machine has processors, since some wait, the longest first. What a test prints is shown
+when it ends.
 
 usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT [SERVER | TEST ...]      # beside these servers alone, these tests alone
 """
@@ -81,7 +82,7 @@ def main():
             continue
         jobs += [(test, kind, command(test, kind, arguments, program, python)) for test in tests]
     jobs.sort(key=lambda job: LONGEST.index(job[0]) if job[0] in LONGEST else len(LONGEST))
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as pool:
         ends = list(pool.map(lambda job: run(*job, folder), jobs))
     codes, times = [code for code, _ in ends], [took for _, took in ends]
     passed, skipped = codes.count(0), skipped + codes.count(77)

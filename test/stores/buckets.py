@@ -14,6 +14,7 @@ import re
 import shutil
 import sqlite3
 import sys
+import time
 import traceback
 
 from fault_proxy import FaultProxy
@@ -250,11 +251,13 @@ def run(tests, name, s3_alone=()):
                     continue
                 print(f"{kind}: {test.__name__}", flush=True)
                 bucket.proxy.clear()
+                began = time.monotonic()
                 try:
                     test(bucket)
                 except Exception: # the other tests run all the same
                     failed.append(f"{kind}: {test.__name__}")
                     traceback.print_exc(file=sys.stdout)
+                print(f"    {time.monotonic() - began:.1f} s", flush=True)
     if failed:
         print("failed: " + ", ".join(failed))
     return 1 if failed else 0

@@ -173,7 +173,7 @@ class Server:
     def is_ready(self):
         if self.kind not in SCHEMES:
             import boto3  # noqa: F401; a missing package is told at once: below, every error means "not yet"
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300 # moto and Azurite need two seconds of processor time, of which a busy machine may give a hundredth
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 self.client().list_buckets()
