@@ -273,6 +273,13 @@ typedef struct tsr_query_windows {
   tsr_expression where; /* without TSR_OP_WINDOW */
 } tsr_query_windows;
 
+/* Where the cells of a query go: the place of a cell is the sum of (coordinate - low) * stride over all dimensions,
+ * which are those of windows. Places are below 2^32. */
+typedef struct tsr_query_grid { /* borrowed as long as the query is open */
+  const int64_t *lows; /* [dimensions] */
+  const uint64_t *strides; /* [dimensions] */
+} tsr_query_grid;
+
 typedef struct tsr_query {
   const tsr_ranges *dimensions; /* one for each dimension; NULL: all cells */
   bool has_where, fill_unwritten; /* fill_unwritten: an unwritten cell reads as the fill value; otherwise as null */
@@ -286,6 +293,7 @@ typedef struct tsr_query {
   const tsr_query_boxes *boxes; /* groups: count pairs of a cell and a row instead of cells; NULL: count cells */
   uint32_t column_count; /* cells: the values to return */
   const tsr_expression *columns;
+  const tsr_query_grid *grid; /* cells: the blocks say where they go; NULL: they do not */
   uint64_t limit; /* cells: a hint of how many the caller will take; 0: all */
   bool read_all; /* do not use tile statistics */
   uint64_t memory_bytes; /* limit of working memory and groups; 0 = 1 GiB. TSR_BUDGET if exceeded */
@@ -330,6 +338,10 @@ typedef struct tsr_query_column {
 typedef struct tsr_query_block {
   uint64_t count; /* rows, at least 1 */
   const tsr_query_column *columns;
+  /* [run_count], with a grid: the rows up to ends[i], from the end of the run before on, go to firsts[i] and the places
+   * behind it */
+  uint32_t run_count;
+  const uint32_t *firsts, *ends;
 } tsr_query_block;
 
 /* Gives the next block of cells that satisfy the WHERE. Returns 1; 0 at the end. */

@@ -127,8 +127,15 @@ static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
   for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
     give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
+  if (run->grid && rows.count > 0) tsr__query_find_places(run, run->grid, &rows, part->places);
   tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_computed, n);
   return rows.count;
+}
+
+static void give_places(const tsr_cell_runs *places, tsr_query_block *block) {
+  block->run_count = places->count;
+  block->firsts = places->firsts;
+  block->ends = places->ends;
 }
 
 static int next_unit(tsr_query_run *run, tsr_error *error);
@@ -151,6 +158,7 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
     }
     if (count == 0) continue;
     *block = (tsr_query_block){.count = (uint64_t)count, .columns = run->cells->given};
+    if (run->grid) give_places(run->parts.list[0]->places, block);
     return 1;
   }
 }
@@ -590,7 +598,8 @@ static int plan_query(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(plan_keys(run, error));
   if (run->query.boxes) TSR_TRY(tsr__query_boxes_make(run, error));
   if (run->query.windows && run->query.windows->count > 0) TSR_TRY(tsr__query_windows_make(run, error));
-  run->input.placed = run->windows.given || run->habits.places;
+  if (run->query.grid) TSR_TRY(tsr__query_grid_make(run, error));
+  run->input.placed = run->windows.given || run->habits.places || run->grid;
   for (uint32_t d = 0; d < schema->dimension_count && run->input.placed; d++) run->input.fields[d] = true;
   return place_measures(run, error);
 }

@@ -391,6 +391,13 @@ int tsr__query_windows_make(tsr_query_run *run, tsr_error *error);
 /* Computes the windows of the next unit, and sets run->windows.read. Returns 1; 0 after the last unit. */
 int tsr__query_windows_next(tsr_query_run *run, tsr_error *error);
 
+/* Prepares the places of a query with a grid. */
+int tsr__query_grid_make(tsr_query_run *run, tsr_error *error);
+
+/* Finds where rows of the current batch of `run` are in an array with these axes, by `begin` and `stride`. */
+void tsr__query_find_places(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
+                            tsr_cell_runs *places);
+
 /* Sets the windows' inputs of a part to the results for rows. */
 void tsr__query_windows_point(query_part *part, const query_rows *rows);
 
@@ -410,6 +417,7 @@ struct tsr_query_run {
   query_grouping grouping;
   query_boxes boxes;
   query_windows windows;
+  query_unit_axis *grid; /* of the query's grid: `begin` and `stride` */
   query_layout layout;
   query_extremes extremes;
   query_parts parts;
@@ -480,7 +488,9 @@ struct query_part { /* a part of a batch; one thread works on it */
   tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
   tsr_block_input *inputs; /* by field, then TSR_OP_ROW, then by window: the current rows */
-  tsr_cell_runs *places; /* in a query with windows, and in that of their operands: of rows in a unit's arrays */
+  /* in a query with windows, and in that of their operands: of rows in a unit's arrays; then, in a query with a grid,
+   * of rows in the grid */
+  tsr_cell_runs *places;
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
   uint32_t *collected_at; /* [grid_size]: of a small grid, a group's number in `collected` + 1, or 0; NULL: not used */

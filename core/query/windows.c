@@ -83,16 +83,21 @@ static int check_kernel(const tsr_query_run *run, const tsr_window *window, tsr_
                           TSR_KERNEL_OFFSETS);
 }
 
+static int check_dimensions(const tsr_query_run *run, tsr_error *error) {
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
+    if (!has_coordinates(&run->schema->fields[d]))
+      return tsr__fail(error, TSR_UNSUPPORTED, "windows of an array with the dimension %s, which has no integers",
+                       run->schema->fields[d].name);
+  return TSR_OK;
+}
+
 static int check_windows(const tsr_query_run *run, const tsr_query_windows *windows, tsr_error *error) {
   if (windows->count > TSR_QUERY_WINDOWS)
     return tsr__fail(error, TSR_TOOBIG, "a query has at most %u windows", TSR_QUERY_WINDOWS);
   if (run->query.boxes) return tsr__fail(error, TSR_UNSUPPORTED, "windows in a query with boxes");
   if (!run->schema->dense && run->schema->allows_duplicates)
     return tsr__fail(error, TSR_UNSUPPORTED, "windows of an array with duplicates");
-  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
-    if (!has_coordinates(&run->schema->fields[d]))
-      return tsr__fail(error, TSR_UNSUPPORTED, "windows of an array with the dimension %s, which has no integers",
-                       run->schema->fields[d].name);
+  TSR_TRY(check_dimensions(run, error));
   for (uint32_t w = 0; w < windows->count; w++) {
     const tsr_window *window = windows->list[w];
     if (window->number != w) return tsr__fail(error, TSR_ERROR, "window %u has another number", w);
@@ -414,9 +419,8 @@ static int64_t load_coordinate(const tsr_column *column, uint64_t i, bool is_sig
   }
 }
 
-/* Finds where rows of the current batch of `run` are in a unit's arrays. */
-static void find_places(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
-                        tsr_cell_runs *places) {
+void tsr__query_find_places(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
+                            tsr_cell_runs *places) {
   places->count = 0;
   if (run->input.subtile) {
     places_of_subtile(run, axes, rows, places);
@@ -436,12 +440,22 @@ static void find_places(const tsr_query_run *run, const query_unit_axis *axes, c
 void tsr__query_windows_point(query_part *part, const query_rows *rows) {
   const tsr_query_run *run = part->run;
   const query_windows *w = &run->windows;
-  find_places(run, w->axes, rows, part->places);
+  tsr__query_find_places(run, w->axes, rows, part->places);
   for (uint32_t i = 0; i < w->given->count; i++) {
     tsr_block_input *input = &part->inputs[run->input.field_count + 1 + i];
     input->column = (tsr_column){.values = w->results[i].values, .validity = w->results[i].valid};
     input->places = part->places;
   }
+}
+
+int tsr__query_grid_make(tsr_query_run *run, tsr_error *error) {
+  TSR_TRY(check_dimensions(run, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->schema->dimension_count, &run->grid, error));
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    run->grid[d].begin = run->query.grid->lows[d];
+    run->grid[d].stride = run->query.grid->strides[d];
+  }
+  return TSR_OK;
 }
 
 /* ---- Reading operands -------------------------------------------------------------------------------------------- */
@@ -507,7 +521,7 @@ static int put_block(const operand_reader *reader, query_part *part, const query
   TSR_TRY(tsr__query_select(part, block, &rows, error));
   if (rows.count == 0) return TSR_OK;
   TSR_TRY(tsr__query_evaluate(part, &rows, error));
-  find_places(reader->run, w->axes, &rows, places);
+  tsr__query_find_places(reader->run, w->axes, &rows, places);
   for (uint32_t i = 0, from = 0; i < places->count; from = places->ends[i++])
     for (uint32_t o = 0; o < w->operand_count; o++)
       TSR_TRY(put_operand(w, &w->operands[o], part->vectors, from, places->firsts[i], places->ends[i] - from, error));

@@ -46,7 +46,11 @@ typedef struct grid_maker {
   const char *last[TSR_QUERY_KEYS]; /* by axis: the copy of the previous row's text, which equal texts share */
   uint64_t last_size[TSR_QUERY_KEYS];
   bool reals; /* some number is REAL */
-  bool placed; /* the numbers of a box are at their places */
+  /* the rows are the cells of a box; by dimension: the least coordinate, and what the next one adds to the place */
+  bool placed;
+  int64_t lows[TSR_QUERY_KEYS];
+  uint64_t strides[TSR_QUERY_KEYS];
+  tsr_query_grid engine_grid;
 } grid_maker;
 
 bool tsx_is_query(sqlite3_value *value) {
@@ -388,73 +392,71 @@ static int grid_place(const grid_maker *m, tsr_error *error) {
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
-/* Makes the axes of a box. Returns 1; 0 if its rows need places that only they tell. */
+/* Makes the axes of a box, and the lows and strides of its dimensions. Returns 1; 0 if its rows need places that only
+ * they tell. */
 static int box_axes(grid_maker *m, tsr_error *error) {
   const tsx_run *run = m->run;
   tsx_grid *grid = m->grid;
-  if (!tsx_run_is_box(run)) return 0;
+  uint32_t dimensions[TSR_QUERY_KEYS];
+  if (!tsx_run_is_box(run) || grid->axis_count != m->query.table->schema->dimension_count) return 0;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     tsx_grid_axis *axis = &grid->axes[a];
-    if (!tsx_run_axis(run, m->items[a], &axis->low, &axis->count)) return 0;
+    if (!tsx_run_axis(run, m->items[a], &dimensions[a], &axis->low, &axis->count)) return 0;
   }
-  uint32_t dimensions = 0;
-  for (uint32_t i = 0; i < m->query.axis_count; i++)
-    dimensions += m->query.table->columns[m->query.axes[i].column].description->is_dimension;
-  if (dimensions != grid->axis_count || dimensions != m->query.table->schema->dimension_count) return 0;
   grid->count = 1;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     grid->axes[a].type = TSR_VALUE_INTEGER;
     const int code = grid_grow(m, &grid->axes[a], error);
     if (code < 0) return code;
   }
-  return 1;
-}
-
-/* Finds the places of the rows of a block. */
-static void box_places(const grid_maker *m, const tsr_query_block *block, uint64_t *places) {
-  for (uint32_t a = 0; a < m->grid->axis_count; a++) {
-    const tsx_grid_axis *axis = &m->grid->axes[a];
-    const int64_t *coordinates = block->columns[m->items[a]].as.integers;
-    const uint64_t low = (uint64_t)axis->low, count = axis->count;
-    if (a == 0)
-      for (uint64_t r = 0; r < block->count; r++) places[r] = (uint64_t)coordinates[r] - low;
-    else
-      for (uint64_t r = 0; r < block->count; r++) places[r] = places[r] * count + ((uint64_t)coordinates[r] - low);
+  uint64_t stride = 1;
+  for (uint32_t a = grid->axis_count; a-- > 0; stride *= grid->axes[a].count) {
+    m->lows[dimensions[a]] = grid->axes[a].low;
+    m->strides[dimensions[a]] = stride;
   }
+  return grid->count <= UINT32_MAX;
 }
 
 /* Puts the numbers of a block at their places. Returns how many are null. */
-static uint64_t box_put(tsx_grid *grid, const tsr_query_column *column, const uint64_t *places, uint64_t count) {
+static uint64_t box_put(tsx_grid *grid, const tsr_query_block *block) {
+  const tsr_query_column *column = block->columns;
   uint64_t *words = grid->places, nulls = 0;
-  for (uint64_t r = 0; r < count; r++) words[places[r]] = column->as.unsigned_integers[r]; /* a null REAL is NaN */
-  for (uint64_t r = 0; r < count && column->nulls; r++) nulls += column->nulls[r];
+  for (uint32_t i = 0, from = 0; i < block->run_count; from = block->ends[i++]) /* a null REAL is NaN */
+    memcpy(words + block->firsts[i], column->as.unsigned_integers + from, (block->ends[i] - from) * sizeof *words);
+  for (uint64_t r = 0; r < block->count && column->nulls; r++) nulls += column->nulls[r];
   return nulls;
 }
 
 /* The same of integers, as doubles: places without a number are NaN. */
-static void box_put_reals(tsx_grid *grid, const tsr_query_column *column, const uint64_t *places, uint64_t count) {
-  double *reals = grid->places;
-  for (uint64_t r = 0; r < count; r++)
-    reals[places[r]] = column->nulls && column->nulls[r] ? NAN : (double)column->as.integers[r];
+static void box_put_reals(tsx_grid *grid, const tsr_query_block *block) {
+  const tsr_query_column *column = block->columns;
+  for (uint32_t i = 0, from = 0; i < block->run_count; from = block->ends[i++]) {
+    double *reals = (double *)grid->places + block->firsts[i];
+    for (uint32_t r = from; r < block->ends[i]; r++)
+      *reals++ = column->nulls && column->nulls[r] ? NAN : (double)column->as.integers[r];
+  }
 }
 
-#define BOX_BLOCK 4096u /* rows of a block, at most */
+/* Returns true if all places of a block are in the grid. */
+static bool box_holds(const tsx_grid *grid, const tsr_query_block *block) {
+  bool holds = true;
+  for (uint32_t i = 0, from = 0; i < block->run_count; from = block->ends[i++])
+    holds &= block->firsts[i] + (uint64_t)(block->ends[i] - from) <= grid->count;
+  return holds;
+}
 
 /* Puts all numbers of a box at their places. */
 static int box_fill(grid_maker *m, tsr_error *error) {
   tsx_grid *grid = m->grid;
-  uint64_t nulls = 0, rows = 0, places[BOX_BLOCK];
+  uint64_t nulls = 0, rows = 0;
   const tsr_query_block *block;
   int code;
   while ((code = tsx_run_block(m->run, &block, error)) > 0) {
-    const tsr_query_column *column = &block->columns[m->value];
-    if (block->count > BOX_BLOCK)
-      return tsx_fail(error, TSR_ERROR, "a block of %llu rows", (unsigned long long)block->count);
-    const bool integers = column->type == TSR_VALUE_INTEGER;
+    const bool integers = block->columns->type == TSR_VALUE_INTEGER;
+    if (!box_holds(grid, block)) return tsx_fail(error, TSR_ERROR, "a cell is outside of its box");
     grid->whole = integers && !grid->gaps;
-    box_places(m, block, places);
-    if (integers && grid->gaps) box_put_reals(grid, column, places, block->count);
-    else nulls += box_put(grid, column, places, block->count);
+    if (integers && grid->gaps) box_put_reals(grid, block);
+    else nulls += box_put(grid, block);
     rows += block->count;
   }
   if (code == 0 && rows != grid->count) return tsx_fail(error, TSR_ERROR, "a box lacks cells");
@@ -465,15 +467,16 @@ static int box_fill(grid_maker *m, tsr_error *error) {
   return code;
 }
 
-/* Makes the grid of a box. Returns 1; 0 if the rows are no box, or have other numbers. */
-static int grid_box(grid_maker *m, tsr_error *error) {
+/* If the rows are a box of numbers, makes its axes, and asks the engine for places. Returns 1; 0 if they are not. */
+static int box_ask(grid_maker *m, tsr_error *error) {
   const tsr_value_type type = tsx_run_type(m->run, m->value);
   if (type != TSR_VALUE_INTEGER && type != TSR_VALUE_REAL) return 0;
   const int code = box_axes(m, error);
   if (code <= 0) return code;
-  TSX_TRY(grid_allocate(m->grid, error));
+  m->engine_grid = (tsr_query_grid){.lows = m->lows, .strides = m->strides};
+  tsx_run_place(m->run, m->value, &m->engine_grid);
   m->placed = true;
-  return box_fill(m, error) < 0 ? error->code : 1;
+  return 1;
 }
 
 /* ---- The run ----------------------------------------------------------------------------------------------------- */
@@ -485,9 +488,12 @@ static void grid_limits(grid_maker *m, uint64_t memory_bytes, uint64_t limit) {
 }
 
 static int grid_run(grid_maker *m, tsr_error *error) {
-  int code = tsx_run_open(&m->query, NULL, 0, &m->run, error);
-  if (code == TSR_OK) code = grid_box(m, error);
-  while (code == TSR_OK && (code = tsx_run_next(m->run, error)) > 0) code = grid_keep_row(m, error);
+  int code = tsx_run_prepare(&m->query, NULL, 0, &m->run, error);
+  if (code == TSR_OK) code = box_ask(m, error);
+  if (code >= 0) code = tsx_run_start(m->run, error);
+  if (code == TSR_OK && m->placed) code = grid_allocate(m->grid, error);
+  if (code == TSR_OK && m->placed) code = box_fill(m, error);
+  while (code == TSR_OK && !m->placed && (code = tsx_run_next(m->run, error)) > 0) code = grid_keep_row(m, error);
   tsx_run_close(m->run);
   m->run = NULL;
   return code;

@@ -898,6 +898,10 @@ int tsx_run_check(tsx_query *query, tsr_error *error);
  * others, either of which may stand for it. The query is borrowed and can be run only once. The caller closes the run,
  * also after a failure, when *run may be NULL. */
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
+/* tsx_run_open in two parts: the second one starts the engine. */
+int tsx_run_prepare(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run,
+                    tsr_error *error);
+int tsx_run_start(tsx_run *run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);
 
@@ -906,15 +910,19 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
 
 /* Returns true if the rows of a run are the cells of a box, each of which comes once, and the engine's columns are the
- * items: then tsx_run_block may take the place of tsx_run_next. */
+ * items: then tsx_run_place before the start and tsx_run_block may take the place of tsx_run_next. */
 bool tsx_run_is_box(const tsx_run *run);
 
 /* Of a box, returns true if an item is a dimension whose coordinates SQL shows as they are: `count` from *low on. */
-bool tsx_run_axis(const tsx_run *run, uint32_t item, int64_t *low, uint64_t *count);
+bool tsx_run_axis(const tsx_run *run, uint32_t item, uint32_t *dimension, int64_t *low, uint64_t *count);
 
 tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item); /* of an item of a box; OPAQUE: the rows are no box */
 
-/* Gives the next block of a box: a column for each item, borrowed until the next call. Returns 1; 0 at the end. */
+/* Lets the engine give one item of a box as its only column, with the places of the cells in a grid. The grid is
+ * borrowed until the run is closed. */
+void tsx_run_place(tsx_run *run, uint32_t item, const tsr_query_grid *grid);
+
+/* Gives the next block of a box, borrowed until the next call. Returns 1; 0 at the end. */
 int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error);
 
 /* Returns true if the rows of a run are cells that come as they are: then a row of tsx_run_next stands in a block,

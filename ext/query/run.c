@@ -446,7 +446,8 @@ struct tsx_run {
   tsr_query_run *core;
   int64_t count, numbered, rowid; /* rows so far; `rowid` is that of row `numbered` */
   tsx_occurrences occurrences;
-  run_source *items; /* [select.item_count], without a nested SELECT */
+  bool direct; /* the items are just what the engine gives: there is no nested SELECT */
+  run_source *items; /* [select.item_count], if it is direct */
   char instant[48]; /* holds the datetime text that tsx_run_value returns */
   /* over groups: */
   uint64_t group, group_count; /* `group` counts from 1 */
@@ -808,7 +809,8 @@ static int find_mixed(const tsx_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
+int tsx_run_prepare(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **out,
+                    tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
   if (!run) return tsx_out_of_memory(error);
@@ -822,10 +824,26 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   TSX_TRY(tsx_subqueries_evaluate(query, error));
   TSX_TRY(run_prepare(run, outer, outer_count, error));
   if (query->exact) TSX_TRY(find_mixed(run, error));
-  int code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
+  run->direct = run_direct(run);
+  return TSR_OK;
+}
+
+int tsx_run_start(tsx_run *run, tsr_error *error) {
+  const int code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
-  if (query->over_groups) run->group_count = tsr_query_groups(run->core);
-  return run_direct(run) ? TSR_OK : nested_open(run, error);
+  if (run->query->over_groups) run->group_count = tsr_query_groups(run->core);
+  return run->direct ? TSR_OK : nested_open(run, error);
+}
+
+int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error) {
+  TSX_TRY(tsx_run_prepare(query, outer, outer_count, run, error));
+  return tsx_run_start(*run, error);
+}
+
+void tsx_run_place(tsx_run *run, uint32_t item, const tsr_query_grid *grid) {
+  run->plan.request.columns += item;
+  run->plan.request.column_count = 1;
+  run->plan.request.grid = grid;
 }
 
 int tsx_run_next(tsx_run *run, tsr_error *error) {
@@ -865,7 +883,7 @@ static bool axis_has_gaps(const tsx_axis *axis) {
 
 bool tsx_run_is_box(const tsx_run *run) {
   const tsx_query *query = run->query;
-  bool box = !run->statement && !query->over_groups && query->table->schema->dense && !run->plan.nothing &&
+  bool box = run->direct && !query->over_groups && query->table->schema->dense && !run->plan.nothing &&
              run->plan.condition_count == 0 && !query->decided && query->outer_count == 0;
   for (const tsx_bound_range *b = query->bounds; b; b = b->next) box &= !b->after;
   for (uint32_t i = 0; i < query->axis_count; i++)
@@ -874,12 +892,13 @@ bool tsx_run_is_box(const tsx_run *run) {
   return box;
 }
 
-bool tsx_run_axis(const tsx_run *run, uint32_t item, int64_t *low, uint64_t *count) {
+bool tsx_run_axis(const tsx_run *run, uint32_t item, uint32_t *dimension, int64_t *low, uint64_t *count) {
   const tsx_expr *tree = tsx_expr_meaning(run->query->select.items[item].tree);
   if (run->plan.columns[item].axis >= 0 || run->plan.columns[item].type != TSR_VALUE_INTEGER) return false;
   for (uint32_t i = 0; i < run->query->axis_count && tree->kind == TSX_EXPR_NAME; i++) {
     const tsx_axis *axis = &run->query->axes[i];
     if (axis->column != tree->column || !run->query->table->columns[axis->column].description->is_dimension) continue;
+    *dimension = (uint32_t)axis->column;
     *low = axis->low;
     *count = axis->count;
     return true;
