@@ -739,6 +739,7 @@ typedef struct offset_task {
   uint64_t *scratch;
   const double *quick; /* by cell of the box, NaN for null: values that quick_add takes; NULL: it takes none */
   bool exact; /* no sum of them is rounded */
+  uint64_t width; /* of a box of offsets that can be combined column by column, along the last dimension; else 0 */
 } offset_task;
 
 #define OFFSET_OUTSIDE UINT64_MAX
@@ -842,6 +843,7 @@ typedef struct quick_sums { /* a row's neighbours */
   uint64_t count, added; /* offsets; the first ones, which quick_block adds before it has found a null */
   uint64_t *cells; /* [count]: the neighbour of position 0 of the last dimension; it may wrap around 0 */
   double *weights; /* [count] */
+  double *columns; /* [2 * LANES]: of a box */
   int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
 } quick_sums;
 
@@ -981,26 +983,54 @@ static inline real_pair greater_pair(real_pair a, real_pair b) {
 #endif
 }
 
-/* Makes the extremes of QUICK cells from position x on. Returns false if a cell has no number, or perhaps none: what
- * the search began with is left. The minimum is the negative of the maximum of negatives. */
-QUICK_INLINE bool quick_extremes(const offset_task *task, const quick_sums *q, uint64_t own, uint64_t x, bool least) {
-  const double start = (double)-INFINITY, sign = least ? -1 : 1;
-  const real_pair none = {start, start}, signs = {sign, sign}, zero = {0};
-  real_pair best[QUICK / 2];
+/* a where a < b, else b. */
+static inline real_pair less_pair(real_pair a, real_pair b) {
+#ifdef __SSE2__
+  return __builtin_ia32_minpd(a, b);
+#else
+  const mask_pair less = (mask_pair)(a < b);
+  return (real_pair)(((mask_pair)a & less) | ((mask_pair)b & ~less));
+#endif
+}
+
+typedef enum quick_way { QUICK_SUM, QUICK_LEAST, QUICK_GREATEST } quick_way;
+
+/* What a way begins with: no number is better. */
+QUICK_INLINE real_pair quick_start(quick_way way) {
+  const double start = way == QUICK_SUM ? 0 : way == QUICK_LEAST ? (double)INFINITY : (double)-INFINITY;
+  return (real_pair){start, start};
+}
+
+QUICK_INLINE real_pair quick_combine(real_pair value, real_pair so_far, quick_way way) {
+  if (way == QUICK_SUM) return so_far + value;
+  return way == QUICK_LEAST ? less_pair(value, so_far) : greater_pair(value, so_far); /* NaN is not better */
+}
+
+/* Writes the extremes of QUICK cells. Returns false if a cell has no number, or perhaps none: what the search began with
+ * is left. */
+QUICK_INLINE bool quick_store_extremes(const tsr_pass *pass, const real_pair *best, quick_way way, uint64_t at) {
+  const real_pair zero = {0};
   mask_pair doubt = {0};
-  EACH_PAIR best[p] = none;
-  for (uint64_t k = 0; k < q->count; k++) {
-    const double *from = task->quick + (q->cells[k] + x);
-    const real_pair weight = signs * q->weights[k];
-    EACH_PAIR best[p] = greater_pair(load_pair(from + 2 * (size_t)p) * weight, best[p]); /* NaN is not greater */
-  }
-  EACH_PAIR doubt |= (mask_pair)(best[p] == none);
+  EACH_PAIR doubt |= (mask_pair)(best[p] == quick_start(way));
   if (doubt[0] | doubt[1]) return false;
   EACH_PAIR {
-    const real_pair result = best[p] * signs + zero; /* -0.0 is 0.0 */
-    memcpy((double *)task->pass->results + own + x + 2 * (size_t)p, &result, sizeof result);
+    const real_pair result = best[p] + zero; /* -0.0 is 0.0 */
+    memcpy((double *)pass->results + at + 2 * (size_t)p, &result, sizeof result);
   }
   return true;
+}
+
+/* Makes the extremes of QUICK cells from position x on, as quick_store_extremes. */
+QUICK_INLINE bool quick_extremes(const offset_task *task, const quick_sums *q, uint64_t own, uint64_t x,
+                                 quick_way way) {
+  real_pair best[QUICK / 2];
+  EACH_PAIR best[p] = quick_start(way);
+  for (uint64_t k = 0; k < q->count; k++) {
+    const double *from = task->quick + (q->cells[k] + x);
+    const real_pair weight = {q->weights[k], q->weights[k]};
+    EACH_PAIR best[p] = quick_combine(load_pair(from + 2 * (size_t)p) * weight, best[p], way);
+  }
+  return quick_store_extremes(task->pass, best, way, own + x);
 }
 
 /* Makes the extremes of n cells of a row, as quick_cells. */
@@ -1009,9 +1039,90 @@ static void quick_extreme_cells(const offset_task *task, const pass_kind *kind, 
   const bool least = task->pass->function == TSR_AGGREGATE_MIN;
   for (uint64_t i = 0; i < n; i += QUICK) {
     const uint64_t at = x + TSR_MIN(i, n - QUICK);
-    if (!(least ? quick_extremes(task, q, own, at, true) : quick_extremes(task, q, own, at, false)))
+    if (!(least ? quick_extremes(task, q, own, at, QUICK_LEAST) : quick_extremes(task, q, own, at, QUICK_GREATEST)))
       offsets_store(task, kind, starts, own, at, QUICK);
   }
+}
+
+/* ---- Boxes of neighbours ---- */
+/* A box of offsets is combined column by column, and then its columns are, along the last dimension, where the order
+ * makes no difference: in extremes, and in sums that are exact. */
+
+/* Combines lines at from + starts[k * step], or at from + k, for QUICK positions. */
+QUICK_INLINE void combine_lines(const double *from, const uint64_t *starts, uint64_t step, uint64_t count,
+                                quick_way way, real_pair *made) {
+  real_pair so_far[QUICK / 2];
+  EACH_PAIR so_far[p] = quick_start(way);
+  for (uint64_t k = 0; k < count; k++) {
+    const double *line = from + (starts ? starts[k * step] : k);
+    EACH_PAIR so_far[p] = quick_combine(load_pair(line + 2 * (size_t)p), so_far[p], way);
+  }
+  EACH_PAIR made[p] = so_far[p];
+}
+
+/* Combines the columns around n cells of a row, at least QUICK, from position x on. */
+QUICK_INLINE void combine_columns(const offset_task *task, const quick_sums *q, uint64_t x, uint64_t n, quick_way way) {
+  const uint64_t columns = n + task->width - 1;
+  for (uint64_t i = 0; i < columns; i += QUICK) {
+    const uint64_t at = TSR_MIN(i, columns - QUICK);
+    real_pair made[QUICK / 2];
+    combine_lines(task->quick + x + at, q->cells, task->width, q->count / task->width, way, made);
+    memcpy(q->columns + at, made, sizeof made);
+  }
+}
+
+/* Makes sums of QUICK cells from those of columns. A sum that is NaN may have nulls. */
+QUICK_INLINE void box_sums(const offset_task *task, const quick_sums *q, const real_pair *sums, uint64_t own,
+                           uint64_t x) {
+  const real_pair all = {(double)q->count, (double)q->count};
+  quick_totals totals = {0};
+  real_pair doubt = {0};
+  EACH_PAIR {
+    totals.sum[p] = sums[p];
+    totals.count[p] = all;
+    doubt += sums[p] - sums[p];
+  }
+  if (!(doubt[0] == 0 && doubt[1] == 0)) (void)quick_block(q, task->quick, x, true, true, false, &totals);
+  quick_store(task->pass, &totals, own + x);
+}
+
+/* Makes the results of n cells of a row, as quick_cells or quick_extreme_cells would. */
+QUICK_INLINE void quick_box(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
+                            uint64_t own, uint64_t x, uint64_t n, quick_way way) {
+  combine_columns(task, q, x, n, way);
+  for (uint64_t i = 0; i < n; i += QUICK) {
+    const uint64_t at = TSR_MIN(i, n - QUICK);
+    real_pair made[QUICK / 2];
+    combine_lines(q->columns + at, NULL, 0, task->width, way, made);
+    if (way == QUICK_SUM) box_sums(task, q, made, own, x + at);
+    else if (!quick_store_extremes(task->pass, made, way, own + x + at))
+      offsets_store(task, kind, starts, own, x + at, QUICK);
+  }
+}
+
+static void quick_box_cells(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
+                            uint64_t own, uint64_t x, uint64_t n) {
+  switch (task->pass->function) {
+  case TSR_AGGREGATE_MIN: quick_box(task, kind, q, starts, own, x, n, QUICK_LEAST); break;
+  case TSR_AGGREGATE_MAX: quick_box(task, kind, q, starts, own, x, n, QUICK_GREATEST); break;
+  default: quick_box(task, kind, q, starts, own, x, n, QUICK_SUM);
+  }
+}
+
+/* Returns how many offsets follow each other along the last dimension, again and again, if a kernel without weights is
+ * made of such runs, and several of them; else 0. */
+static uint64_t width_of_box(const tsr_offsets *o) {
+  const tsr_window_kernel *kernel = o->kernel;
+  const uint32_t dimensions = o->dimensions, last = dimensions - 1;
+  const int64_t *offsets = kernel->offsets;
+  uint64_t width = 0;
+  if (kernel->type != TSR_VALUE_NULL || kernel->count == 0) return 0;
+  while (width < kernel->count && !memcmp(offsets + width * dimensions, offsets, last * sizeof *offsets)) width++;
+  for (uint64_t k = 0; k < kernel->count; k++) {
+    const int64_t *own = offsets + k * dimensions, *first = own - k % width * dimensions;
+    if (memcmp(own, first, last * sizeof *own) != 0 || own[last] != offsets[last] + (int64_t)(k % width)) return 0;
+  }
+  return kernel->count % width == 0 && width > 1 && width <= LANES && width < kernel->count ? width : 0;
 }
 
 static void quick_add(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
@@ -1027,7 +1138,8 @@ static void quick_add(const offset_task *task, const pass_kind *kind, const quic
     return;
   }
   if (from > 0) offsets_store(task, kind, starts, own, x, (uint32_t)from);
-  if (is_extreme(task->pass->function)) quick_extreme_cells(task, kind, q, starts, own, at, cells);
+  if (task->width) quick_box_cells(task, kind, q, starts, own, at, cells);
+  else if (is_extreme(task->pass->function)) quick_extreme_cells(task, kind, q, starts, own, at, cells);
   else if (task->exact && weighted) quick_cells(task, q, own, at, cells, true, true);
   else if (task->exact) quick_cells(task, q, own, at, cells, true, false);
   else if (weighted) quick_cells(task, q, own, at, cells, false, true);
@@ -1118,7 +1230,10 @@ static int quick_make(tsr_pass *pass, offset_task *task, double **made, tsr_erro
   const tsr_offsets *o = task->offsets;
   const bool integers = task->argument == TSR_VALUE_INTEGER;
   uint64_t cells = 1;
-  if (is_extreme(pass->function) && task->argument == TSR_VALUE_REAL) task->quick = pass->values;
+  if (is_extreme(pass->function) && task->argument == TSR_VALUE_REAL) {
+    task->quick = pass->values;
+    task->width = width_of_box(o);
+  }
   if ((task->argument != TSR_VALUE_REAL && !integers) ||
       (pass->function != TSR_AGGREGATE_SUM && pass->function != TSR_AGGREGATE_TOTAL &&
        pass->function != TSR_AGGREGATE_AVG))
@@ -1131,6 +1246,7 @@ static int quick_make(tsr_pass *pass, offset_task *task, double **made, tsr_erro
   const double *values = integers ? *made : pass->values;
   task->exact = sums_are_exact(pass, o->kernel, values, cells, integers);
   if (task->exact || pass->type == TSR_VALUE_REAL) task->quick = values;
+  if (task->exact) task->width = width_of_box(o);
   return TSR_OK;
 }
 
@@ -1229,7 +1345,9 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   const uint32_t last = o->dimensions - 1;
   const pass_kind *kind = kind_of(task->pass);
   uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES, *more = starts + o->kernel->count;
-  quick_sums quick = {.cells = more, .weights = (double *)(void *)(more + o->kernel->count)};
+  quick_sums quick = {.columns = (double *)(void *)(more + 2 * o->kernel->count),
+                      .cells = more,
+                      .weights = (double *)(void *)(more + o->kernel->count)};
   double *matrix = (double *)(void *)more; /* of medians, which are no quick sums */
   for (uint64_t r = task->from; r < task->to; r++) {
     const uint64_t own = offsets_of_row(o, r, starts);
@@ -1251,7 +1369,7 @@ int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets
                       tsr_memory *memory, tsr_error *error) {
   offset_task tasks[PASS_TASKS], task = {.pass = pass, .argument = argument, .offsets = offsets, .memory = memory};
   const uint64_t each = is_listed(pass->function) ? QUICK + 2 : 3; /* words for an offset */
-  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + each * offsets->kernel->count;
+  const uint64_t words = 2 * (TSR_PASS_PARTS + 1) * (uint64_t)LANES + each * offsets->kernel->count;
   uint64_t rows = 1, *scratch;
   double *made = NULL;
   if (!kind_of(pass) && !is_listed(pass->function))

@@ -713,6 +713,90 @@ static void test_products_and_sums_that_do_not_fit_are_an_error(void **state) {
   assert_string_equal(error.message, "integer overflow");
 }
 
+/* ---- Boxes of offsets ---- */
+
+#define BOX_ROWS  5
+#define BOX_CELLS 400 /* of a row */
+
+typedef struct box_case {
+  int64_t ends[2][2], offsets[2 * 64]; /* ends: the first and the last offset along each dimension */
+  double reals[BOX_ROWS * BOX_CELLS];
+  int64_t integers[BOX_ROWS * BOX_CELLS];
+  uint8_t known[BOX_ROWS * BOX_CELLS];
+  uint64_t count;
+} box_case;
+
+static void make_box(box_case *c, uint64_t rarity) {
+  static const double odd[] = {(double)NAN, (double)NAN, (double)INFINITY, (double)-INFINITY, -0.0, 0.0, 7.5};
+  for (int d = 0; d < 2; d++) {
+    c->ends[d][0] = (int64_t)chance(7) - 4;
+    c->ends[d][1] = c->ends[d][0] + (int64_t)chance(7);
+  }
+  c->count = 0;
+  for (int64_t y = c->ends[0][0]; y <= c->ends[0][1]; y++)
+    for (int64_t x = c->ends[1][0]; x <= c->ends[1][1]; x++) {
+      c->offsets[2 * c->count] = y;
+      c->offsets[2 * c->count++ + 1] = x;
+    }
+  if (chance(4) == 0) c->offsets[2 * chance(c->count) + 1]++; /* no box */
+  for (int i = 0; i < BOX_ROWS * BOX_CELLS; i++) {
+    const bool other = chance(rarity) == 0;
+    c->integers[i] = (int64_t)chance(2000) - 1000;
+    c->known[i] = other && chance(2) ? TSR_KNOWN_NULL : TSR_KNOWN_VALUE;
+    c->reals[i] = other ? odd[chance(7)] : (double)c->integers[i] / 8;
+  }
+}
+
+/* The result at a cell by the definition; sums of these numbers are exact. */
+static double box_result(const box_case *c, tsr_aggregate_function function, bool integers, int64_t y, int64_t x) {
+  const bool least = function == TSR_AGGREGATE_MIN, greatest = function == TSR_AGGREGATE_MAX;
+  double sum = 0, best = (double)NAN, count = 0;
+  for (uint64_t k = 0; k < c->count; k++) {
+    const int64_t there[2] = {y + c->offsets[2 * k], x + c->offsets[2 * k + 1]}, at = there[0] * BOX_CELLS + there[1];
+    if (there[0] < 0 || there[0] >= BOX_ROWS || there[1] < 0 || there[1] >= BOX_CELLS) continue;
+    const double value = !integers                         ? c->reals[at]
+                         : c->known[at] == TSR_KNOWN_VALUE ? (double)c->integers[at]
+                                                           : (double)NAN;
+    if (isnan(value)) continue;
+    sum += value;
+    count++;
+    if (isnan(best) || (least ? value < best : value > best)) best = value;
+  }
+  if (count == 0) return function == TSR_AGGREGATE_TOTAL ? 0 : (double)NAN;
+  return (least || greatest ? best : function == TSR_AGGREGATE_AVG ? sum / count : sum) + 0.0;
+}
+
+static void test_boxes_of_offsets_have_the_bits_of_their_definition(void **state) {
+  static const tsr_aggregate_function functions[] = {TSR_AGGREGATE_SUM, TSR_AGGREGATE_TOTAL, TSR_AGGREGATE_AVG,
+                                                     TSR_AGGREGATE_MIN, TSR_AGGREGATE_MAX};
+  static const uint64_t extents[] = {BOX_ROWS, BOX_CELLS}, from[] = {0, 0}, rarities[] = {3, 60, 4000};
+  static box_case c;
+  tsr_error error = {0};
+  (void)state;
+  for (uint32_t round = 0; round < 300; round++) {
+    const tsr_aggregate_function function = functions[round % 5];
+    const bool integers = round % 2 && round % 5 < 3, whole = integers && function == TSR_AGGREGATE_SUM;
+    make_box(&c, rarities[round / 10 % 3]);
+    const tsr_window_kernel kernel = {c.count, c.offsets, TSR_VALUE_NULL, NULL};
+    const tsr_offsets given = {2, extents, from, extents, &kernel};
+    tsr_pass pass = {.function = function,
+                     .type = integers ? TSR_VALUE_INTEGER : TSR_VALUE_REAL,
+                     .values = integers ? (const void *)c.integers : (const void *)c.reals,
+                     .known = integers ? c.known : NULL,
+                     .results = &results,
+                     .valid = valid};
+    clear_results();
+    assert_int_equal(tsr__pass_offsets(&pass, pass.type, &given, 1, tsr__memory_process(), &error), TSR_OK);
+    for (int64_t cell = 0; cell < BOX_ROWS * BOX_CELLS; cell++) {
+      const double expected = box_result(&c, function, integers, cell / BOX_CELLS, cell % BOX_CELLS);
+      const bool null = whole ? !valid[cell] : isnan(results.reals[cell]);
+      const double found = whole ? (double)results.integers[cell] : results.reals[cell];
+      assert_true(null == isnan(expected));
+      assert_true(null || !memcmp(&found, &expected, sizeof found));
+    }
+  }
+}
+
 static void test_what_does_not_combine_takes_no_offsets(void **state) {
   const int64_t offset = 0;
   const uint64_t extent = 3, from = 0, to = 3;
@@ -734,6 +818,7 @@ int main(void) {
       cmocka_unit_test(test_offsets_give_what_their_cells_have),
       cmocka_unit_test(test_averages_leave_out_nulls_of_weight_0),
       cmocka_unit_test(test_sums_have_the_bits_of_their_definition),
+      cmocka_unit_test(test_boxes_of_offsets_have_the_bits_of_their_definition),
       cmocka_unit_test(test_passes_end_when_the_host_cancels),
       cmocka_unit_test(test_products_and_sums_that_do_not_fit_are_an_error),
       cmocka_unit_test(test_what_does_not_combine_takes_no_offsets),
