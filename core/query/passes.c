@@ -1205,19 +1205,31 @@ static bool measure_weights(const tsr_window_kernel *kernel, int *unit, int *sum
   return *unit > -200;
 }
 
+/* are_multiples, by what is known of the values. */
+static bool are_multiples_found(tsr_pass_values *found, const double *values, uint64_t count, int unit) {
+  if (unit <= found->unit) return true;
+  if (unit >= found->no_unit) return false;
+  const bool are = are_multiples(values, count, unit);
+  if (are) found->unit = unit;
+  else found->no_unit = unit;
+  return are;
+}
+
 /* Returns true if the products of the pass's values with the weights, and all sums of products of different offsets,
  * are multiples of one power of 2, and below it by less than 53 bits: then doubles have them exactly. */
 static bool sums_are_exact(const tsr_pass *pass, const tsr_window_kernel *kernel, const double *values, uint64_t cells,
                            bool integers) {
   int weight_unit, weight_sum, top;
   if (!measure_weights(kernel, &weight_unit, &weight_sum)) return false;
-  const double most = greatest_magnitude(values, cells);
-  if (most == 0) return true;
-  (void)frexp(most, &top); /* values are below 2^top */
+  tsr_pass_values own = {0}, *found = pass->found ? pass->found : &own;
+  if (!found->measured)
+    *found = (tsr_pass_values){true, greatest_magnitude(values, cells), .unit = INT_MIN, .no_unit = INT_MAX};
+  if (found->most == 0) return true;
+  (void)frexp(found->most, &top); /* values are below 2^top */
   const int digits = TSR_MAX(weight_sum - weight_unit, 3), unit = top + digits - 53;
   if (integers && unit <= 0) return true; /* and none was rounded when it became a double */
   if (pass->type == TSR_VALUE_INTEGER || unit < -500 || top > 500) return false;
-  return are_multiples(values, cells, unit);
+  return are_multiples_found(found, values, cells, unit);
 }
 
 /* Makes doubles of integers, NaN for null. */

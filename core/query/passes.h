@@ -34,6 +34,13 @@ enum { TSR_KNOWN_VALUE, TSR_KNOWN_NULL, TSR_KNOWN_MISSING }; /* MISSING: no row 
 
 #define TSR_PASS_PARTS 3u /* words that a partial aggregate has, at most */
 
+/* What sums have found out about the values of a box, for other passes over them. `= {0}`: nothing. */
+typedef struct tsr_pass_values {
+  bool measured;
+  double most; /* the greatest magnitude of a finite value */
+  int unit, no_unit; /* all are multiples of 2^unit, but not of 2^no_unit; INT_MIN, INT_MAX: not known of any */
+} tsr_pass_values;
+
 typedef struct tsr_pass {
   tsr_aggregate_function function;
   tsr_value_type type; /* of the argument: INTEGER, UNSIGNED, REAL or TEXT; to be counted, any; NULL: there is none */
@@ -44,6 +51,7 @@ typedef struct tsr_pass {
    * null */
   const void *values;
   const uint8_t *known; /* may be NULL for REAL, if the function has partial aggregates */
+  tsr_pass_values *found; /* of `values`, or NULL; not for several passes at once */
   /* An aggregate over several axes takes one pass for each: the first reads values, the others the `partial` words that
    * the pass before made; the last makes results, the others partial words in `made`. */
   bool first, last;

@@ -20,7 +20,7 @@
 #include "model/datatype.h"
 
 #define UNIT_CELLS (UINT64_C(1) << 20)
-#define NEAR_CELLS (UINT64_C(1) << 17) /* whose arrays stay in a cache: units of whole tiles may be as small */
+#define NEAR_CELLS (UINT64_C(1) << 16) /* whose arrays stay in a cache: units of whole tiles may be as small */
 #define UNIT_SHARE 4 /* a unit takes at most 1 / UNIT_SHARE of the query's memory */
 
 struct query_operand { /* an argument with its filter */
@@ -29,6 +29,7 @@ struct query_operand { /* an argument with its filter */
   tsr_value_type type;
   void *values; /* by cell of the unit's box; NULL: no argument */
   uint8_t *known; /* TSR_KNOWN_VALUE and so on; NULL: no window asks */
+  tsr_pass_values found;
   bool asked; /* some window asks for `known`: all but aggregates of REAL, whose null is NaN */
 };
 
@@ -698,7 +699,7 @@ static int run_offsets(const tsr_query_run *run, const tsr_window_kernel *kernel
 static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells, tsr_error *error) {
   const tsr_window *given = run->windows.given->list[window];
   const window_result *result = &run->windows.results[window];
-  const query_operand *operand = &run->windows.operands[result->operand];
+  query_operand *operand = &run->windows.operands[result->operand];
   tsr_pass pass = {.function = given->function,
                    .type = operand->type,
                    .percent = given->percent,
@@ -706,6 +707,7 @@ static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells
                    .from_end = given->from_end,
                    .values = operand->values,
                    .known = operand->known,
+                   .found = &operand->found,
                    .first = true,
                    .last = true,
                    .results = result->values,
@@ -723,6 +725,7 @@ static void free_arrays(query_windows *w) {
     tsr__free(w->operands[o].known);
     w->operands[o].values = NULL;
     w->operands[o].known = NULL;
+    w->operands[o].found.measured = false;
   }
   for (uint32_t i = 0; w->results && i < w->given->count; i++) {
     tsr__free(w->results[i].values);
