@@ -9,6 +9,7 @@
  * integers, which spare the checks for overflow; lookups in lists.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -540,7 +541,7 @@ static double log_of(double base, double x) {
 DEFINE_REAL2(add, x + y)
 DEFINE_REAL2(subtract, x - y)
 DEFINE_REAL2(multiply, x *y)
-DEFINE_REAL2(divide, y == 0 ? NAN : x / y)
+DEFINE_REAL2(quotient, y == 0 ? NAN : x / y)
 DEFINE_REAL2(log, log_of(x, y))
 DEFINE_REAL2(pow, isnan(x) || isnan(y) ? NAN : pow(x, y))
 DEFINE_REAL2(mod, isnan(x) || isnan(y) ? NAN : fmod(x, y))
@@ -561,7 +562,6 @@ DEFINE_REAL1(cos, cos(x))
 DEFINE_REAL1(tan, tan(x))
 DEFINE_REAL1(asin, asin(x))
 DEFINE_REAL1(acos, acos(x))
-DEFINE_REAL1(atan, atan(x))
 DEFINE_REAL1(sinh, sinh(x))
 DEFINE_REAL1(cosh, cosh(x))
 DEFINE_REAL1(tanh, tanh(x))
@@ -580,6 +580,21 @@ static void real_sign(const tsr_call *call) {
     call->reg->as.integers[i] = (x > 0) - (x < 0);
   }
 }
+
+/* A power of two has an exact reciprocal, unless that is too small: then the product is the quotient. */
+static void real_divide(const tsr_call *call) {
+  int exponent;
+  const double divisor = call->b->constant ? call->b->as.reals[0] : 0;
+  if (fabs(frexp(divisor, &exponent)) == 0.5 && abs(exponent) < 1000) {
+    const double *xs = call->a->as.reals, reciprocal = 1 / divisor;
+    double *restrict out = call->reg->as.reals;
+    for (uint32_t i = 0; i < call->count; i++) out[i] = xs[TSR_AT(call->a, i)] * reciprocal;
+    return;
+  }
+  real_quotient(call);
+}
+
+static void real_atan(const tsr_call *call) { tsr__arctangents(call->a->as.reals, call->count, call->reg->as.reals); }
 
 static const tsr_kernel real_kernels[TSR_OP_COUNT] = {
     [TSR_OP_ADD] = real_add,           [TSR_OP_SUBTRACT] = real_subtract,

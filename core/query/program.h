@@ -249,6 +249,9 @@ tsr_kernel tsr__lookup_kernel(tsr_value_type type, tsr_datatype datatype);
 /* Conversions from one form to another. */
 tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from);
 
+/* Sets out[i] to the C library's atan(xs[i]). `out` is not `xs` (arctangent.c). */
+void tsr__arctangents(const double *xs, uint32_t count, double *out);
+
 /* Load the cells of a field, or the values that a table has for them (kernels.c). */
 void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
 void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);

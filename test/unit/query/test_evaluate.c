@@ -406,10 +406,45 @@ static void test_functions_of_the_c_library_are_as_in_sqlite(void **state) {
   compare_random(400, 1);
 }
 
+/* A number of one of several kinds: small and large ones, those that a slope has, and any bits at all. */
+static double any_number(uint32_t kind, uint64_t bits) {
+  double number = (double)(bits >> 11) * 0x1p-53;
+  switch (kind % 5) {
+  case 0: number *= 3; break;
+  case 1: number /= 8; break;
+  case 2: number = exp(24 * number - 12); break;
+  case 3: number = sqrt((double)(bits >> 40)) / 8 / 30; break;
+  default: memcpy(&number, &bits, sizeof number);
+  }
+  return bits & 1 ? -number : number;
+}
+
+static void test_arctangents_have_the_bits_of_the_c_library(void **state) {
+  enum { COUNT = 1003, ROUNDS = 300 };
+  static const double special[] = {0.0,    -0.0, INFINITY, -INFINITY, NAN,     1,      -1,
+                                   0x1p-4, 16,   0x1.fp3,  5e-324,    DBL_MIN, DBL_MAX};
+  static double numbers[COUNT], found[COUNT];
+  uint64_t chance = 1;
+  (void)state;
+  for (uint32_t round = 0; round < ROUNDS; round++) {
+    for (uint32_t i = 0; i < COUNT; i++) {
+      chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+      numbers[i] = any_number(round, chance ^ chance >> 33);
+    }
+    for (uint32_t i = 0; i < sizeof special / sizeof *special; i++) numbers[i] = special[i];
+    tsr__arctangents(numbers, COUNT - round % 4, found);
+    for (uint32_t i = 0; i < COUNT - round % 4; i++) {
+      const double expected = atan(numbers[i]);
+      assert_true(isnan(expected) ? isnan(found[i]) : !memcmp(&found[i], &expected, sizeof expected));
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_expressions_are_as_in_sqlite),
       cmocka_unit_test(test_functions_of_the_c_library_are_as_in_sqlite),
+      cmocka_unit_test(test_arctangents_have_the_bits_of_the_c_library),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
