@@ -161,7 +161,7 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
     total += column->offsets[cell + 1] - column->offsets[cell];
   }
   TSR_TRY(reserve(&b->values, total, error));
-  TSR_TRY(reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
+  TSR_TRY(reserve(&b->offsets, tsr__mul_sat(count + !b->offsets.size, 8), error));
   if (!b->offsets.size) {
     tsr__store64(b->offsets.data, 0);
     b->offsets.size = 8;

@@ -426,6 +426,54 @@ static void test_kept_cells_stay_in_memory(void **state) {
   tsr_array_close(array);
 }
 
+/* Cells that are expected have their room at once: no column moves while they come. Too many for the budget get none,
+ * and are written as well. */
+static void test_expected_cells_have_room(void **state) {
+  for (int many = 0; many < 2; many++) {
+    made m;
+    make(&m, false, 22);
+    create(&m, NULL);
+    clear();
+    tsr_array *array = open_array(NULL);
+    const tsr_writer_options options = {.memory_bytes = 1 << 20, .unsynced = true, .threads = 1};
+    tsr_writer *writer = NULL;
+    ok(tsr_writer_open(array, &options, &writer, &error));
+    start();
+    for (int i = 0; i < 2000; i++) {
+      add(i % 60 - 5, i / 60 - 5, i, true);
+      expected.at[i / 60][i % 60] = i;
+    }
+    const uint64_t cells = many ? 30000 : b.count, text = many ? 1 << 16 : b.offsets[b.count];
+    const uint64_t bytes[5] = {cells * 4, cells * 4, cells * 8, text, cells * 8}, before = writer->memory.used;
+    const void *columns[5];
+    tsr__writer_expect(writer, cells, bytes);
+    if (many) assert_int_equal(writer->memory.used, before);
+    for (uint32_t f = 0; f < 5; f++) {
+      const tsr_buffered *column = &writer->cells.columns[f];
+      columns[f] = column->values.data;
+      assert_int_equal(column->values.capacity, many ? 0 : bytes[f]);
+      assert_int_equal(column->validity.capacity, !many && f == 4 ? cells : 0);
+      assert_int_equal(column->offsets.capacity, !many && f == 3 ? (cells + 1) * 8 : 0);
+    }
+    for (int part = 0; part < 2; part++) {
+      uint32_t chosen[1000];
+      for (uint32_t i = 0; i < 1000; i++) chosen[i] = (uint32_t)part * 1000 + i;
+      ok(tsr_writer_append(writer, b.columns, chosen, 1000, &error));
+    }
+    for (uint32_t f = 0; f < 5 && !many; f++) {
+      const tsr_buffered *column = &writer->cells.columns[f];
+      assert_ptr_equal(columns[f], column->values.data);
+      assert_int_equal(column->values.capacity, bytes[f]);
+      assert_int_equal(column->offsets.capacity, f == 3 ? (cells + 1) * 8 : 0);
+    }
+    ok(tsr_writer_prepare(writer, &error));
+    ok(tsr_writer_publish(writer, &error));
+    tsr_writer_close(writer);
+    check_array(array, false, true);
+    tsr_array_close(array);
+  }
+}
+
 /* ---- Dense ---------------------------------------------------------------------------------- */
 
 static void set_box(tsr_interval *box, int32_t x0, int32_t x1, int32_t y0, int32_t y1) {
@@ -665,6 +713,7 @@ int main(void) {
       cmocka_unit_test(test_small_budget_leaves_nothing),
       cmocka_unit_test(test_removed_rows_stay_when_memory_ends),
       cmocka_unit_test(test_kept_cells_stay_in_memory),
+      cmocka_unit_test(test_expected_cells_have_room),
       cmocka_unit_test(test_dense_boxes_are_read_back),
       cmocka_unit_test(test_boxes_of_three_dimensions),
       cmocka_unit_test(test_boxes_appear_at_once),
