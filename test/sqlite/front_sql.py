@@ -429,6 +429,15 @@ def test_affinities_stay():
         check_contains(same_rows(db, text), '"tessera:')
 
 
+def test_as_many_joins_as_a_query_takes():
+    db = Database()
+    cube(db)
+    for count in (8, 9):
+        text = "SELECT sum(n), max(t0.label) FROM cube " + " ".join(f"JOIN towns AS t{i} ON t{i}.x = cube.x" for i in range(count))
+        same(taken(db, text), [text] if count == 8 else [], text)
+        same_rows(db, text)
+
+
 def test_using_and_comma_joins():
     db = Database()
     cube(db)

@@ -234,6 +234,12 @@ def test_distinct_beside_other_things():
     db.query("CREATE TABLE m(at)")
     db.query("INSERT INTO m VALUES('2090-01-01'), (NULL)")
     same(db.query("SELECT at, (SELECT count(*) FROM (SELECT DISTINCT a FROM t(at))) FROM m"), [("2090-01-01", 10), (None, 10)])
+    # So does a label in a condition that SQLite tests.
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, a INT32 DIMENSION(0, 2, 3), b INT32 DIMENSION(0, 3, 4) LABEL lat FLOAT64, v INT32)")
+    db.query("INSERT INTO g(a, b, v) SELECT i.value, k.value, 1 FROM json_each('[0,1,2]') AS i, json_each('[0,1,2,3]') AS k")
+    db.query("SELECT tessera_write_label('db:g', 'lat', '[10, 20, 30, 40]')")
+    for where in ("abs(lat) = 30", "lat + a = 31", "abs(b) = 2"):
+        same(db.query(f"SELECT DISTINCT a FROM g WHERE {where} ORDER BY a"), [(1,)] if "a =" in where else [(0,), (1,), (2,)], where)
     # A rowid distinguishes equal rows. If SQLite does not say that the rowid is used, the result is an error, never a missing row.
     for where in ("rowid % 2 = 0", "rowid > 5", "rowid IN (SELECT rowid FROM t WHERE b = 3)", "a > 3 AND rowid % 2 = 0"):
         for order in ("", " ORDER BY a"):
