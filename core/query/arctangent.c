@@ -2,7 +2,7 @@
  *
  * For x >= 0 and a number c of three digits near it, atan(x) is atan(c), from a table, and atan(t) with t = (x - c) / (1 +
  * x * c), whose series is short since |t| <= 1/16. Below 1/16, c is 0; from 16 on it is infinite, and t = -1 / x. Sums of
- * two doubles carry t and the table, so that the error stays below 2^-8 of the result's last digit.
+ * two doubles carry t and the table, so that the error stays below 2^-6 of the result's last digit.
  *
  * glibc's atan, by the bounds in its source, errs by at most .56 of the last digit: it gives the nearest double unless
  * the exact value is within .06 of the middle between two of them. So where ours is within DOUBT of a middle, and for NaN
@@ -85,7 +85,8 @@ INLINE reals fused(reals a, reals b, reals c) { return (reals)_mm256_fmadd_pd((_
 /* Gives atan of x >= 0, and in *rest what rounding it has left out. */
 INLINE reals arctangents(reals x, reals *rest) {
   const words small = (words)(x < all(ARC_LOW)), large = ~(words)(x < all(ARC_HIGH)), between = ~(small | large);
-  const words digits = ((words)x & between) + same(INT64_C(1) << 49); /* rounded to three, when the others are cut off */
+  const words digits =
+      ((words)x & between) + same(INT64_C(1) << 49); /* rounded to three, when the others are cut off */
   const reals c = (reals)(digits & same(-(INT64_C(1) << 50)));
   const words first = same((INT64_C(1023) - 4) * 4 - 1);
   const words at = (((digits >> 50) - first) & between) | (same((int64_t)ARC_INFINITE) & large);
@@ -99,8 +100,7 @@ INLINE reals arctangents(reals x, reals *rest) {
   const reals inverse = all(1) / under, t = over * inverse, square = t * t;
   const reals left = fused(-t, under_rest, fused(-t, under, over)), t_rest = left * inverse;
 
-  reals series = all(-1.0 / 15);
-  series = fused(series, square, all(1.0 / 13));
+  reals series = all(1.0 / 13);
   series = fused(series, square, all(-1.0 / 11));
   series = fused(series, square, all(1.0 / 9));
   series = fused(series, square, all(-1.0 / 7));

@@ -251,6 +251,17 @@ def test_cells_of_a_box_go_to_their_places_as_blocks():
     db.close()
 
 
+def test_pictures_of_a_box_leave_out_integers_that_are_null():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, y INT16 DIMENSION(-4, 25, 7), x INT16 DIMENSION(0, 39, 16), n INT32)")
+    db.query("INSERT INTO g WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1199) SELECT i / 40 - 4, i % 40, CASE WHEN i % 7 > 2 THEN i - 600 END FROM c")
+    for where in ("", " WHERE y < 9 AND x > 20"):
+        texts = [f"SELECT y, x, {item} AS r FROM g{where}" for item in ("n", "CAST(n AS REAL)", "ifnull(n, 0)")]
+        whole, reals, zeros = (db.query("SELECT tessera_png(?)", (text,))[0][0] for text in texts)
+        assert whole == reals and whole != zeros
+    db.close()
+
+
 def tables(memory=""):
     """A connection with tessera_query tables of cells, of windows and of groups over one array."""
     db = Database()

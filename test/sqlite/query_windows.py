@@ -506,6 +506,25 @@ def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
             same(sorted(db.query("SELECT * FROM q WHERE y BETWEEN 20 AND 21 AND x > 190")), [row for row in expected if row[0] in (20, 21) and row[1] > 190], options)
 
 
+def test_units_know_nothing_of_each_other():
+    """Sums of the first units are exact, those of later ones are rounded."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, y INT16 DIMENSION(0, 159, 20), x INT16 DIMENSION(0, 59, 20), v FLOAT64)")
+    chance = random.Random(1)
+    db.query("CREATE TABLE rows(y, x, v)")
+    db.raw.cursor().executemany("INSERT INTO rows VALUES(?, ?, ?)", ((y, x, chance.randint(-9, 9) / 4 if y < 80 else chance.uniform(-1, 1) * 10 ** chance.randint(0, 9)) for y in range(160) for x in range(60)))
+    db.query("INSERT INTO g SELECT * FROM rows")
+    db.query("CREATE TABLE k(dy, dx, w)")
+    db.query("INSERT INTO k VALUES(-1, 0, 2), (0, 0, -4), (1, 1, 2), (0, 1, 1)")
+    for name, text in (("box", "avg(b.v) AS r FROM g a JOIN g b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1"),
+                       ("kernel", "sum(b.v * k.w) AS r FROM g a JOIN k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")):
+        for memory in (1, 1024):
+            db.query(f"CREATE VIRTUAL TABLE {name}{memory} USING tessera_query(memory_mb={memory}, SELECT a.y, a.x, {text} GROUP BY a.y, a.x)")
+        few, many = (db.query(f"SELECT * FROM {name}{memory} ORDER BY y, x") for memory in (1, 1024))
+        assert len(few) == 9600 and few == many
+    db.close()
+
+
 def test_tessera_sql_evaluates_neighbourhoods_over_columns():
     db = Database()
     make_neighbours(db, 3)
