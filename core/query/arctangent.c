@@ -1,8 +1,8 @@
 /* arctangent.c: atan of many numbers, with the bits that the C library gives.
  *
- * For x >= 0 and a number c of three digits near it, atan(x) is atan(c), from a table, and atan(t) with t = (x - c) / (1 +
- * x * c), whose series is short since |t| <= 1/16. Below 1/16, c is 0; from 16 on it is infinite, and t = -1 / x. Sums of
- * two doubles carry t and the table, so that the error stays below 2^-6 of the result's last digit.
+ * For x >= 0 and a number c of three digits near it, atan(x) is atan(c), from a table, and atan(t) with t = (x - c) /
+ * (1 + x * c), whose series is short since |t| <= 1/16. Below 1/16, c is 0; from 16 on it is infinite, and t = -1 / x.
+ * Sums of two doubles carry t and the table, so that the error stays below 2^-6 of the result's last digit.
  *
  * glibc's atan, by the bounds in its source, errs by at most .56 of the last digit: it gives the nearest double unless
  * the exact value is within .06 of the middle between two of them. So where ours is within DOUBT of a middle, and for NaN
@@ -34,8 +34,8 @@
 typedef double reals __attribute__((vector_size(32)));
 typedef int64_t words __attribute__((vector_size(32)));
 
-/* atan(c) as the sum of two doubles, of c = 0, then (4 + m) / 4 * 2^e with e from -4 on and m of 0 to 3, up to 16, and of
- * infinity. */
+/* atan(c) as the sum of two doubles, of c = 0, then (4 + m) / 4 * 2^e with e from -4 on and m of 0 to 3, up to 16, and
+ * of infinity. */
 static const double arcs[][2] = {
     {0, 0},
     {0x1.ff55bb72cfdeap-5, -0x1.c934d86d23f1dp-60},

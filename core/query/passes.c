@@ -1006,8 +1006,8 @@ QUICK_INLINE real_pair quick_combine(real_pair value, real_pair so_far, quick_wa
   return way == QUICK_LEAST ? less_pair(value, so_far) : greater_pair(value, so_far); /* NaN is not better */
 }
 
-/* Writes the extremes of QUICK cells. Returns false if a cell has no number, or perhaps none: what the search began with
- * is left. */
+/* Writes the extremes of QUICK cells. Returns false if a cell has no number, or perhaps none: what the search began
+ * with is left. */
 QUICK_INLINE bool quick_store_extremes(const tsr_pass *pass, const real_pair *best, quick_way way, uint64_t at) {
   const real_pair zero = {0};
   mask_pair doubt = {0};
