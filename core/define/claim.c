@@ -2,9 +2,9 @@
  *
  * A first sync claims its place by a file RECORD.claim_N beside what it copies. RECORD is the name of its record, which
  * tells its source, so only a sync of the same array takes a place over. N is the generation; the claim with the
- * highest one counts. A claim of generation N + 1 is made if the one of generation N is dead, or by its own holder. The
- * claim is made exclusively, so one of several syncs succeeds. Then it looks again: if there is a higher claim, a lower
- * one that lives after all, or an array, it gives way.
+ * highest one counts. The first one is the time, in milliseconds. A claim of generation N + 1 is made if the one of
+ * generation N is dead, or by its own holder. The claim is made exclusively, so one of several syncs succeeds. Then it
+ * looks again: if there is a higher claim, a lower one that lives after all, or an array, it gives way.
  *
  * Living and dead. Where the store has locks, the holder locks its claim, and the operating system releases the lock
  * when the process dies: a claim that says "locked" lives as long as it is locked. A holder locks its claim before it
@@ -140,20 +140,6 @@ static int resolve_claims(tsr_claim *c, tsr_error *error) {
   return rc;
 }
 
-static int make_claim(tsr_claim *c, uint64_t generation, tsr_error *error) {
-  char path[CLAIM_PATH];
-  tsr_error one;
-  claim_path(c, generation, path);
-  int rc = make_file(c, path, &one);
-  if (rc == TSR_EXISTS || rc == TSR_NOT_FOUND) return given_up(c, error);
-  if (rc < 0) return *error = one, rc;
-  c->generation = generation;
-  c->renewed = tsr__moment();
-  rc = resolve_claims(c, error);
-  if (rc < 0) tsr__claim_end(c);
-  return rc;
-}
-
 /* Leaves the claim to the next sync, as if its holder had died. */
 static void leave_claim(tsr_claim *c) {
   tsr__store_close_file(c->lock);
@@ -168,10 +154,31 @@ void tsr__claim_end(tsr_claim *c) {
   leave_claim(c);
 }
 
+static int make_claim(tsr_claim *c, uint64_t generation, tsr_error *error) {
+  char path[CLAIM_PATH];
+  tsr_error one;
+  claim_path(c, generation, path);
+  int rc = make_file(c, path, &one);
+  if (rc == TSR_EXISTS) return given_up(c, error);
+  if (rc < 0) return *error = one, rc;
+  c->generation = generation;
+  c->renewed = tsr__moment();
+  rc = resolve_claims(c, error);
+  if (rc < 0 && c->lost) tsr__claim_end(c);
+  else if (rc < 0) leave_claim(c); /* the lower ones may be gone, and what they stand for is there */
+  return rc;
+}
+
+/* Makes the first claim of an empty place. A sync that was suspended, and whose claim has been removed meanwhile, makes
+ * the one that follows its own: that is lower, so it notices. */
+static int make_first_claim(tsr_claim *c, tsr_error *error) { return make_claim(c, tsr__store_now(c->to), error); }
+
 int tsr__claim_keep(tsr_claim *c, bool now, tsr_error *error) {
   if (c->lost) return given_up(c, error);
   if (!c->generation || c->lock || (!now && tsr__moment() - c->renewed < CLAIM_RENEWED)) return TSR_OK;
-  return make_claim(c, c->generation + 1, error);
+  const int rc = make_claim(c, c->generation + 1, error);
+  c->lost |= rc < 0; /* another sync may take it over before the next call */
+  return rc;
 }
 
 /* ---- Taking a place over ----------------------------------------------------------------------------------------- */
@@ -247,6 +254,21 @@ static int remove_unpublished(tsr_claim *c, const char *name, tsr_error *error) 
   return tsr__store_remove_tree(c->to, other, error);
 }
 
+/* Removes an entry of the root: fragment by fragment, because all of them may take longer than a claim lasts. */
+static int remove_entry(tsr_claim *c, const tsr_entry *entry, tsr_error *error) {
+  tsr_listing below = {0};
+  tsr_error one;
+  int rc = entry->kind == TSR_ENTRY_DIRECTORY ? tsr__store_list_any(c->to, entry->name, &below, &one) : TSR_OK;
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* schemas that have gone already */
+  if (rc < 0) return *error = one, rc;
+  for (uint64_t i = 0; i < below.count && rc >= 0; i++) {
+    rc = tsr__claim_keep(c, false, error);
+    if (rc >= 0) rc = tsr__store_remove_tree(c->to, tsr__path_of(entry->name, below.entries[i].name, "").text, error);
+  }
+  tsr__listing_release(&below);
+  return rc < 0 ? rc : tsr__store_remove_tree(c->to, entry->name, error);
+}
+
 /* Removes what a dead sync has made, but for the claim: only what the check has seen. Unpublished schemas go first. If
  * they have become an array before that, nothing else is removed. */
 static int remove_entries(tsr_claim *c, const tsr_listing *root, tsr_error *error) {
@@ -259,8 +281,7 @@ static int remove_entries(tsr_claim *c, const tsr_listing *root, tsr_error *erro
   if (kind != TSR_OBJECT_NONE) return given_up(c, error);
   for (uint64_t i = 0; i < root->count; i++) {
     if (!strcmp(root->entries[i].name, TSR_BUCKET_CLAIM) || parse_claim(c, &root->entries[i], &generation)) continue;
-    TSR_TRY(tsr__store_remove_tree(c->to, root->entries[i].name, error));
-    TSR_TRY(tsr__claim_keep(c, false, error));
+    TSR_TRY(remove_entry(c, &root->entries[i], error));
   }
   return TSR_OK;
 }
@@ -304,7 +325,7 @@ static int check_age(tsr_claim *c, tsr_error *error) {
 static int take_empty(tsr_claim *c, tsr_error *error) {
   TSR_TRY(check_empty(c, error));
   TSR_TRY(check_age(c, error));
-  TSR_TRY(make_claim(c, 1, error));
+  TSR_TRY(make_first_claim(c, error));
   const int rc = check_empty(c, error);
   if (rc < 0) tsr__claim_end(c);
   return rc;
@@ -316,9 +337,11 @@ static int take_over(tsr_claim *c, tsr_error *error) {
   claim_life life = CLAIM_DEAD;
   TSR_TRY(tsr__store_list_any(c->to, "", &root, error));
   const uint64_t highest = highest_claim(c, &root, &entry);
-  const int rc = highest ? life_of(c, entry, &life, error) : TSR_OK;
+  tsr_error one;
+  const int rc = highest ? life_of(c, entry, &life, &one) : TSR_OK;
   tsr__listing_release(&root);
-  TSR_TRY(rc);
+  if (rc == TSR_NOT_FOUND) life = CLAIM_LIVES; /* its holder has just made the next one, or has ended */
+  else if (rc < 0) return *error = one, rc;
   if (!highest) return take_empty(c, error);
   if (life == CLAIM_LIVES) return tsr__fail(error, TSR_BUSY, "another sync is filling it: wait for its end");
   if (life == CLAIM_MAY_LIVE)
@@ -344,7 +367,7 @@ int tsr__claim_take(tsr_claim *c, tsr_error *error) {
   int rc = tsr__store_make_directory(c->to, "", &one);
   if (rc >= 0 && c->to->is_one_file) return TSR_OK; /* a transaction leaves nothing behind */
   if (rc >= 0) {
-    rc = make_claim(c, 1, error);
+    rc = make_first_claim(c, error);
     if (rc < 0) (void)tsr__store_remove(c->to, "", NULL);
     return rc;
   }

@@ -311,7 +311,6 @@ static void remove_copy(copying *c, tsr_buffer *path) {
 static int give_up(copying *c, int rc, tsr_buffer *path) {
   tsr_error *error = c->error;
   remove_copy(c, path);
-  if (c->claim.lost) return tsr__claim_keep(&c->claim, false, error);
   if (rc == TSR_EXISTS && c->record)
     return tsr__fail(error, TSR_ABORT, "%s: a sync of this array that had been suspended went on there: try again",
                      c->to->name);
