@@ -310,6 +310,10 @@ typedef struct tsr_mark {
  * may roll back files in the store but not the writer's cells. A host that provides a `scratch` store does not need
  * this. */
 TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
+/* Tells whether tsr_array_add_constraint would succeed after tsr_array_add_attribute, and writes nothing. */
+TSR_API int tsr_array_try_constraint(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
+                                     const char *name, const char *text, tsr_error *error);
+
 /* While `trust` is true, cells are not tested against the array's CHECK constraints: the host has tested them, or puts
  * back what was there. */
 TSR_API void tsr_writer_trust(tsr_writer *writer, bool trust);

@@ -481,7 +481,7 @@ int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char
                           const tsr_enumeration **enumeration, tsr_error *error) {
   TSR_OWN_ERROR(error);
   schema_entry *entry = array_entry_of(array, schema);
-  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
+  for (uint32_t i = 0; i < entry->schema.enumeration_count; i++) {
     tsr_enumeration *e = &entry->schema.enumerations[i];
     if (strcmp(e->name, name) != 0) continue;
     if (!e->loaded) {

@@ -78,4 +78,9 @@ int tsr__array_copy(tsr_environment *environment, const char *from, const char *
 int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
                         tsr_error *error);
 
+/* Calls `test` with the schema that the array would have with one more attribute. Writes nothing. */
+int tsr__attribute_try(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
+                       int (*test)(void *argument, const tsr_schema *schema, tsr_error *error), void *argument,
+                       tsr_error *error);
+
 #endif

@@ -563,6 +563,20 @@ int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const 
   return rc;
 }
 
+int tsr__attribute_try(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
+                       int (*test)(void *argument, const tsr_schema *schema, tsr_error *error), void *argument,
+                       tsr_error *error) {
+  const evolve_change change = {.attribute = attribute, .enumeration = enumeration};
+  evolution v = {.array = array};
+  tsr__arena_init(&v.arena, &array->memory);
+  int rc = evolve_begin(&v, error);
+  if (rc >= 0) rc = add_attribute(&v, &change, error);
+  for (uint32_t i = 0; rc >= 0 && i < v.schema.enumeration_count; i++) v.schema.enumerations[i].loaded = true;
+  if (rc >= 0) rc = test(argument, &v.schema, error);
+  tsr__arena_release(&v.arena);
+  return rc;
+}
+
 /* Removes an enumeration from the schema unless one of its attributes still uses it. */
 static void drop_unused_enumeration(tsr_schema *schema, const char *name) {
   for (uint32_t i = 0; i < schema->attribute_count; i++) {

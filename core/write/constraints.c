@@ -14,6 +14,7 @@
 
 #include "array/array.h"
 #include "base/encoding.h"
+#include "define/define.h"
 #include "model/datatype.h"
 #include "read/reader.h"
 #include "tessera_host.h"
@@ -116,7 +117,8 @@ static int open_set(tsr_constraint_set *set, tsr_array *array, const tsr_metadat
   TSR_TRY(TSR_ARENA_ARRAY(&set->arena, set->fields + UINT64_C(1), &set->inputs, error));
   TSR_TRY(TSR_ARENA_RAW(&set->arena, TSR_BLOCK_CELLS, &set->broken, error));
   for (uint32_t i = 0; i < set->schema->enumeration_count; i++)
-    TSR_TRY(tsr_array_enumeration(array, set->schema, set->schema->enumerations[i].name, &loaded, error));
+    if (!set->schema->enumerations[i].loaded) /* one of a schema that is tried has no file yet */
+      TSR_TRY(tsr_array_enumeration(array, set->schema, set->schema->enumerations[i].name, &loaded, error));
   return add_items(set, all, error);
 }
 
@@ -587,18 +589,30 @@ static int key_of(const char *name, tsr_buffer *key, tsr_error *error) {
   return tsr__buffer_printf(key, error, "%s%s", TSR_CONSTRAINT_KEY, name);
 }
 
-static int add_to_array(tsr_constraint_set *set, tsr_array *array, const char *name, const char *text, bool untested,
-                        tsr_error *error) {
-  tsr_buffer key = {.memory = &array->memory};
-  while (isspace((unsigned char)*text)) text++;
-  uint64_t size = strlen(text);
-  while (size && isspace((unsigned char)text[size - 1])) size--;
+/* Adds a constraint to the set alone. */
+static int add_to_set(tsr_constraint_set *set, tsr_array *array, const char *name, const char *text, uint64_t size,
+                      bool untested, tsr_error *error) {
   TSR_TRY(check_name(set, name, error));
   if (!set->items) TSR_TRY(open_set(set, array, &(tsr_metadata){0}, error));
   const int rc = add_item(set, name, strlen(name), text, size, error);
   if (rc < 0) return tsr__wrap(error, "CHECK %.100s", name);
   TSR_TRY(check_defaults(set, error));
-  if (!untested) TSR_TRY(check_existing(set, array, error));
+  return untested ? TSR_OK : check_existing(set, array, error);
+}
+
+/* Finds the text of a condition without the spaces around it. */
+static uint64_t trim(const char **text) {
+  while (isspace((unsigned char)**text)) ++*text;
+  uint64_t size = strlen(*text);
+  while (size && isspace((unsigned char)(*text)[size - 1])) size--;
+  return size;
+}
+
+static int add_to_array(tsr_constraint_set *set, tsr_array *array, const char *name, const char *text, bool untested,
+                        tsr_error *error) {
+  tsr_buffer key = {.memory = &array->memory};
+  const uint64_t size = trim(&text);
+  TSR_TRY(add_to_set(set, array, name, text, size, untested, error));
   TSR_TRY(key_of(name, &key, error));
   const tsr_metadatum entry = {.key = (const char *)key.data,
                                .key_size = strlen(TSR_CONSTRAINT_KEY) + strlen(name),
@@ -619,6 +633,30 @@ int tsr_array_add_constraint(tsr_array *array, const char *name, const char *tex
   if (rc >= 0) rc = tsr__constraints_open(array, schema, &array->memory, &set, error);
   if (rc >= 0) rc = add_to_array(set, array, name, text, untested, error);
   tsr__constraints_close(set);
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}
+
+typedef struct trial { /* of a constraint */
+  tsr_array *array;
+  const char *name, *text;
+} trial;
+
+static int try_constraint(void *argument, const tsr_schema *schema, tsr_error *error) {
+  const trial *t = argument;
+  const char *text = t->text;
+  tsr_constraint_set *set = NULL;
+  int rc = tsr__constraints_open(t->array, schema, &t->array->memory, &set, error);
+  const uint64_t size = trim(&text);
+  if (rc >= 0) rc = add_to_set(set, t->array, t->name, text, size, false, error);
+  tsr__constraints_close(set);
+  return rc;
+}
+
+int tsr_array_try_constraint(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
+                             const char *name, const char *text, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  trial t = {.array = array, .name = name, .text = text};
+  const int rc = tsr__attribute_try(array, attribute, enumeration, try_constraint, &t, error);
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 

@@ -174,17 +174,20 @@ static int check_free_name(tsx_address *address, const char *name, tsr_error *er
   return code;
 }
 
-/* Adds the attribute of a definition, and its CHECK constraints. */
+/* Adds the attribute of a definition, and its CHECK constraints, which are tested before anything is written: a schema
+ * stays in the array for good. */
 static int add_attribute(sqlite3_context *context, sqlite3_value *path, const tsx_definition *one, tsx_address *address,
                          tsr_error *error) {
   TSX_TRY(open_array(context, path, address, error));
   TSX_TRY(check_free_name(address, one->schema.fields->name, error));
   tsr_array *array = address->array->core;
   const tsr_field *field = one->schema.fields;
-  TSX_TRY(
-      tsr_array_add_attribute(array, field, one->schema.enumeration_count ? one->schema.enumerations : NULL, error));
+  const tsr_enumeration *enumeration = one->schema.enumeration_count ? one->schema.enumerations : NULL;
+  for (const tsx_check_text *check = one->checks; check; check = check->next)
+    TSX_TRY(tsr_array_try_constraint(array, field, enumeration, check->name, check->text, error));
+  TSX_TRY(tsr_array_add_attribute(array, field, enumeration, error));
   tsr_error ignored;
-  const int code = tsx_checks_add(one, array, false, error);
+  const int code = tsx_checks_add(one, array, true, error);
   if (code < 0) (void)tsr_array_drop_attribute(array, field->name, &ignored);
   return code;
 }

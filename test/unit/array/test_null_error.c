@@ -1161,6 +1161,11 @@ CASE(tsr_array_constraints) {
 
 CASE(tsr_array_add_constraint) { TELL(tsr_array_add_constraint(sparse, "c", wrong ? "a >" : "a > 0", true, e)); }
 
+CASE(tsr_array_try_constraint) {
+  tsr_field field = {.name = "tried", .datatype = TSR_INT32, .values_per_cell = 1, .nullable = true};
+  TELL(tsr_array_try_constraint(sparse, &field, NULL, "c", wrong ? "tried >" : "tried > 0", e));
+}
+
 CASE(tsr_array_drop_constraint) {
   (void)tsr_array_add_constraint(sparse, "d", "a > 0", true, NULL);
   TELL(tsr_array_drop_constraint(sparse, wrong ? "nothing" : "d", e));
@@ -1204,7 +1209,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
   X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \
   W(tsr_group_set_metadata) W(tsr_group_delete_metadata) W(tsr_array_add_attribute) W(tsr_array_drop_attribute) \
-  W(tsr_array_schema_without) X(tsr_array_constraints) W(tsr_array_add_constraint) W(tsr_array_drop_constraint) W(tsr_writer_test) \
+  W(tsr_array_schema_without) X(tsr_array_constraints) W(tsr_array_add_constraint) W(tsr_array_try_constraint) W(tsr_array_drop_constraint) W(tsr_writer_test) \
   W(tsr_array_extend_enumeration) W(tsr_array_expand_domain)
 /* clang-format on */
 
