@@ -406,6 +406,11 @@ def test_results():
     fails(KeyError, ":least", lambda: tessera.sql(text.replace("?", ":least"), {"most": 1}))
     same((result.df()["s"].tolist(), result.pl()["s"].to_list(), result.arrow()["s"].to_pylist(), result.numpy("s").tolist()), ([row[1] for row in rows],) * 4, "frames")
     same(sorted(result.numpy()), sorted(result.columns), "all columns")
+    fails(KeyError, "no column 'S'; it has y, s, avg(v)", lambda: result.numpy("S"))
+    same((result.fetchmany(0), result.fetchmany(10 ** 6)), ([], rows), "none, and more than there are")
+    for method in "fetchmany", "show":
+        fails(ValueError, f"{method}: expected 0 rows or more, not -1", lambda method=method: getattr(result, method)(-1))
+        fails(TypeError, "integer", lambda method=method: getattr(result, method)("3"))
     assert "s" in repr(result) and "<table>" in result._repr_html_()
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):

@@ -166,6 +166,13 @@ def _is_source(value):
 
 # ---- The result ----------------------------------------------------------------------------------------------------------
 
+def _row_count(method, n):
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"{method}: expected 0 rows or more, not {n}")
+    return n
+
+
 class Result(Stream):
     """The rows of a SELECT, which runs when you ask for them. The column names are known before that; nothing else is read.
 
@@ -258,6 +265,7 @@ class Result(Stream):
 
     def fetchmany(self, n: int) -> list[tuple]:
         """Runs the statement, and returns the first n rows."""
+        n = _row_count("fetchmany", n)
         with contextlib.closing(self._chunks([n])) as chunks:
             return next(chunks)
 
@@ -309,9 +317,11 @@ class Result(Stream):
 
     def numpy(self, column: str | None = None) -> Any:
         """The values of a column as an ndarray. Without a name, those of the only column, or a dict of all."""
+        if column is not None and column not in self.columns:
+            raise KeyError(f"the result has no column {column!r}; it has {', '.join(self.columns)}")
         frame = self.df()
         if column is not None or len(self.columns) == 1:
-            return frame[column or self.columns[0]].to_numpy()
+            return frame[self.columns[0] if column is None else column].to_numpy()
         return {name: frame[name].to_numpy() for name in frame.columns}
 
     def explain(self) -> None:
@@ -325,7 +335,7 @@ class Result(Stream):
 
     def show(self, limit: int = 20) -> None:
         """Prints the first rows."""
-        print(self._table(limit))
+        print(self._table(_row_count("show", limit)))
 
     def _table(self, limit):
         found = self.fetchmany(limit + 1)
