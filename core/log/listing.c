@@ -28,7 +28,7 @@
  * looked up by name. New files in __fragment_meta only save reads, so they are found whenever the rest is listed.
  *
  * Additions. If only a few .wrt files have appeared, they are added to the last listing, and only their names are
- * copied. So a transaction costs one pass over the names in __commits, and work for the commits since the last one.
+ * parsed. So a transaction costs one pass over the names in __commits, and work for the commits since the last one.
  *
  * A .con and a .meta of the same name have the same fragments (maintain/consolidate_files.c). Then the .meta is read
  * instead of the .con, because the caller needs the footers anyway; if the .meta cannot be read, the .con is. Errors in
@@ -408,14 +408,9 @@ static void note_time(tsr_renewal *r, const tsr_name *parsed) {
   if (parsed->end < r->future) r->listing->newest = TSR_MAX(r->listing->newest, parsed->end);
 }
 
-/* Remembers an entry of __commits for the next renewal (find_added). */
-static int note_entry(tsr_renewal *r, const char *text) {
-  static const char present;
-  const char *name;
-  if (tsr__name_ends_in(text, TSR_SUFFIX_WRITE)) return r->listing->written++, TSR_OK;
-  r->listing->staged_vacuum |= tsr__name_ends_in(text, TSR_SUFFIX_STAGED_VACUUM);
-  TSR_TRY(tsr__renewal_copy_text(r, text, strlen(text), &name));
-  return tsr__map_put(&r->listing->others, name, (void *)(uintptr_t)&present, r->error);
+static void note_entry(tsr_commit_listing *listing, const char *text) {
+  listing->written += tsr__name_ends_in(text, TSR_SUFFIX_WRITE);
+  listing->staged_vacuum |= tsr__name_ends_in(text, TSR_SUFFIX_STAGED_VACUUM);
 }
 
 /* Adds the fragment, delete, vacuum file or marker that an entry of __commits stands for. */
@@ -475,8 +470,8 @@ static int list_commits(tsr_renewal *r) {
   if (rc >= 0) rc = read_ignored(r, entries);
   if (rc >= 0) rc = read_consolidated(r, entries);
   for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
-    rc = note_entry(r, entries->entries[i].name);
-    if (rc >= 0) rc = list_commit(r, entries, entries->entries[i].name);
+    note_entry(r->listing, entries->entries[i].name);
+    rc = list_commit(r, entries, entries->entries[i].name);
   }
   if (rc >= 0) rc = add_staged_vacuums(r, TSR_IN_COMMITS, entries);
   tsr__count(r->log->environment, TSR_COUNT_commits_listed, entries->count);
@@ -770,9 +765,16 @@ static int list_all(tsr_renewal *r, bool commits) {
 
 static void free_listing(tsr_commit_listing *listing) {
   tsr__map_release(&listing->names);
-  tsr__map_release(&listing->others);
+  tsr__listing_release(&listing->commits);
   tsr__arena_release(&listing->arena);
   tsr__free(listing);
+}
+
+/* Keeps the entries of __commits, with which the next ones are compared (find_added). */
+static void keep_commits(tsr_commit_listing *listing, tsr_array_directories *directories) {
+  tsr__listing_release(&listing->commits);
+  listing->commits = directories->lists[TSR_IN_COMMITS];
+  directories->lists[TSR_IN_COMMITS] = (tsr_listing){0};
 }
 
 /* Replaces the array's listing by a new one. Some of `directories` may be listed already. On an error the last listing
@@ -785,7 +787,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   tsr_renewal r = {.log = log, .directories = directories, .listing = listing, .need_root = force, .error = error};
   r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.ruled_out.memory =
       r.gone.memory = memory;
-  listing->names.memory = listing->others.memory = memory;
+  listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = listing->appended_since = log->listing ? log->listing->generation + 1 : 1;
   listing->complete = commits;
@@ -811,6 +813,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   sort_list(&listing->footers, newest_first);
   if (log->listing) free_listing(log->listing);
   log->listing = listing;
+  keep_commits(listing, directories);
   tsr__commit_files_prune(&log->files, listing->generation);
   return TSR_OK;
 }
@@ -862,33 +865,21 @@ static bool may_extend(const tsr_log *log) {
          !l->staged_vacuum && !log->host.unpublished;
 }
 
-/* Finds the .wrt files in __commits that the listing lacks. Returns false if there are more than `most`, or if anything
- * else has changed. Both sequences are mostly in name order, so they are compared side by side before the map is
- * asked. */
-static bool find_added(const tsr_commit_listing *l, const tsr_listing *entries, uint64_t most, const char **added,
+/* Finds the .wrt files in __commits that the last entries lack. Returns false if there are more than `most`, or if
+ * anything else has changed. Both listings are sorted, so that only new names are looked at closely. */
+static bool find_added(const tsr_listing *last, const tsr_listing *entries, uint64_t most, const char **added,
                        uint64_t *count) {
-  char name[TSR_COMMIT_PATH];
-  uint64_t written = 0, others = 0, next = 0, stem;
+  uint64_t next = 0;
   *count = 0;
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *text = entries->entries[i].name;
-    if (!tsr__name_suffix(text, TSR_SUFFIX_WRITE, &stem)) {
-      if (!tsr__map_get(&l->others, text)) return false;
-      others++;
-      continue;
-    }
-    if (stem >= sizeof name) return false;
-    memcpy(name, text, stem);
-    name[stem] = 0;
-    if (next < l->fragments.count && !strcmp(l->fragments.items[next].name, name)) next++;
-    else if (!tsr__map_get(&l->names, name)) {
-      if (*count == most) return false;
-      added[(*count)++] = text;
-      continue;
-    }
-    written++;
+    const int order = next < last->count ? strcmp(last->entries[next].name, text) : 1;
+    if (order < 0) return false; /* an entry is gone */
+    if (order == 0) next++;
+    else if (*count == most || !tsr__name_ends_in(text, TSR_SUFFIX_WRITE)) return false;
+    else added[(*count)++] = text;
   }
-  return written == l->written && others == l->others.count;
+  return next == last->count;
 }
 
 /* Adds .wrt files to the last listing, which gets a new generation. If an error leaves some out, the stamp of __commits
@@ -901,10 +892,7 @@ static int add_writes(tsr_log *log, const tsr_array_directories *directories, co
   int rc = TSR_OK;
   l->generation++;
   l->moment.stamps[TSR_IN_COMMITS].known = false;
-  for (uint64_t i = 0; i < count && rc >= 0; i++) {
-    rc = list_commit(&r, &directories->lists[TSR_IN_COMMITS], added[i]);
-    l->written += rc >= 0;
-  }
+  for (uint64_t i = 0; i < count && rc >= 0; i++) rc = list_commit(&r, &directories->lists[TSR_IN_COMMITS], added[i]);
   if (!sort_behind(&l->fragments, before, by_time)) l->appended_since = l->generation;
   if (rc >= 0) l->moment.stamps[TSR_IN_COMMITS] = directories->stamps[TSR_IN_COMMITS];
   return rc;
@@ -926,12 +914,14 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   const tsr_listing *entries = &directories->lists[commits];
   TSR_TRY(check_own_commit(log, entries, error));
   const uint64_t most = log->store->stamps_are_listings ? FEW : ADDED;
-  if (!find_added(log->listing, entries, most, added, &count)) return 0;
+  if (!find_added(&log->listing->commits, entries, most, added, &count)) return 0;
   tsr__count(log->environment, TSR_COUNT_commits_listed, entries->count);
   log->listing->moment.listed = listed;
   log->listing->moment.changes = changes;
   if (count > 0) TSR_TRY(add_writes(log, directories, added, count, error));
   else log->listing->moment.stamps[commits] = directories->stamps[commits];
+  log->listing->written += count;
+  keep_commits(log->listing, directories);
   return 1;
 }
 

@@ -380,7 +380,7 @@ typedef struct tsr_commit_listing {
   tsr_map names; /* the names of `fragments`; a set */
   tsr_prepared_commits prepared;
   uint64_t written; /* how many entries of __commits are .wrt files */
-  tsr_map others; /* names of the other entries of __commits; a set */
+  tsr_listing commits; /* the entries of __commits; owned */
   bool staged_vacuum; /* one of them is a staged vacuum file: a new .wrt could make it count */
   tsr_commit_list truncated_con; /* `path` of .con files that are truncated without any loss (commit_files.c) */
 } tsr_commit_listing;

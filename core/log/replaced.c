@@ -153,7 +153,7 @@ bool tsr__log_has_dead_merges(const tsr_log *log) {
   for (uint64_t i = 0; i < listing->exchanges.count; i++) {
     /* without NAME.con they are not decided (settle_exchange) */
     const tsr_path con = tsr__path_of("", listing->exchanges.items[i].name, TSR_SUFFIX_CONSOLIDATED);
-    if (tsr__map_get(&listing->others, con.text)) return true;
+    if (tsr__listing_has(&listing->commits, con.text)) return true;
   }
   for (uint64_t i = 0; i < listing->vacuums.count; i++)
     if (tsr__name_ends_in(listing->vacuums.items[i].path, TSR_SUFFIX_STAGED_VACUUM)) return true;

@@ -247,13 +247,13 @@ static int add_other(const tsr_merges *merges, const char *entry, tsr_buffer *na
 /* Finds the merges of others: in the array's listing or, below format version 12, in a listing of its directory. */
 static int find_others(const tsr_merges *merges, tsr_buffer *names, tsr_error *error) {
   const tsr_replacement *first = merges->items[0];
-  const tsr_map *others = &first->array->log.listing->others;
+  const tsr_listing *commits = &first->array->log.listing->commits;
   tsr_listing root = {.memory = first->memory};
   int rc = TSR_OK;
   if (!layout_has_commits_folder(first->version)) rc = tsr__store_list(first->array->store, "", &root, error);
   for (uint64_t i = 0; i < root.count && rc >= 0; i++) rc = add_other(merges, root.entries[i].name, names, error);
-  for (uint64_t i = 0; i < others->count && layout_has_commits_folder(first->version) && rc >= 0; i++)
-    rc = add_other(merges, others->entries[i].key, names, error);
+  for (uint64_t i = 0; i < commits->count && layout_has_commits_folder(first->version) && rc >= 0; i++)
+    rc = add_other(merges, commits->entries[i].name, names, error);
   tsr__listing_release(&root);
   return rc;
 }

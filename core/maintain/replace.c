@@ -62,8 +62,8 @@ static int add_staged(const char *entry, tsr_arena *arena, tsr_map *stems, tsr_e
  * listing; `root` lists the array's directory. */
 static int find_staged(const tsr_array *array, const tsr_listing *root, tsr_arena *arena, tsr_map *stems,
                        tsr_error *error) {
-  const tsr_map *others = &array->log.listing->others;
-  for (uint64_t i = 0; i < others->count; i++) TSR_TRY(add_staged(others->entries[i].key, arena, stems, error));
+  const tsr_listing *commits = &array->log.listing->commits;
+  for (uint64_t i = 0; i < commits->count; i++) TSR_TRY(add_staged(commits->entries[i].name, arena, stems, error));
   for (uint64_t i = 0; i < root->count; i++) TSR_TRY(add_staged(root->entries[i].name, arena, stems, error));
   return TSR_OK;
 }

@@ -348,6 +348,20 @@ static void test_additions_extend_the_listing(void **state) {
   assert_int_equal(tsr__store_remove(store, "__commits/__3_3" U "_22.wrt", NULL), TSR_OK);
   tiny_text(store, "__commits/__7_7" U "_22.wrt", "");
   assert_string_equal(fragments(), "1-1 2-2 4-4 7-7 ");
+  static const char *const gone[] = {"__commits/__1_1" U "_22.wrt", "__commits/other notes"}; /* amid, and last */
+  for (int i = 0; i < 2; i++) {
+    before = readings();
+    assert_int_equal(tsr__store_remove(store, gone[i], NULL), TSR_OK);
+    assert_string_equal(fragments(), "2-2 4-4 7-7 ");
+    assert_true(readings() > before + 1);
+  }
+  tiny_text(store, gone[0], "");
+  tiny_text(store, "__commits/__0_0" U "_22.wrt", "");
+  before = readings();
+  assert_string_equal(fragments(), "0-0 1-1 2-2 4-4 7-7 ");
+  assert_int_equal(readings(), before + 1);
+  assert_int_equal(tsr__store_remove(store, "__commits/__0_0" U "_22.wrt", NULL), TSR_OK);
+  assert_string_equal(fragments(), "1-1 2-2 4-4 7-7 ");
 
   /* a staged vacuum file counts from the moment at which its fragment is committed */
   tiny_text(store, "__commits/.__8_9" U "_22.vac.new", "__fragments/__7_7" U "_22\n");
