@@ -5,8 +5,8 @@
  * Sums of two doubles carry t and the table, so that the error stays below 2^-6 of the result's last digit.
  *
  * glibc's atan, by the bounds in its source, errs by at most .56 of the last digit: it gives the nearest double unless
- * the exact value is within .06 of the middle between two of them. So where ours is within DOUBT of a middle, and for NaN
- * and infinities, glibc is asked. Other libraries promise less, and are always asked.
+ * the exact value is within .06 of the middle between two of them. So where ours is within DOUBT of a middle, and for
+ * NaN and infinities, glibc is asked. Other libraries promise less, and are always asked.
  *
  * Sections: with AVX2 and FMA; what all call.
  */
