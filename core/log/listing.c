@@ -191,7 +191,9 @@ int tsr__renewal_add_fragment(tsr_renewal *r, const char *name, const tsr_name *
   if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* a .con and a .wrt may both name a fragment */
   TSR_TRY(tsr__map_put(&r->listing->names, name, (void *)(uintptr_t)&present, r->error));
   tsr_committed item = {.name = name, .parsed = *parsed, .old_layout = old_layout, .prepared = r->counting};
-  return tsr__renewal_append(r, &r->listing->fragments, &item);
+  const int rc = tsr__renewal_append(r, &r->listing->fragments, &item);
+  if (rc < 0) (void)tsr__map_remove(&r->listing->names, name); /* the last listing, which is extended, may stay */
+  return rc;
 }
 
 int tsr__renewal_read_file(tsr_renewal *r, const char *name, const tsr_commit_file **file) {

@@ -574,6 +574,33 @@ static void test_no_memory(void **state) {
   assert_string_equal(fragments(), "2-2 10-10* ");
 }
 
+/* What was added to the last listing stays in it when memory is lacking for the rest, and the rest is added later. */
+static void test_no_memory_for_additions(void **state) {
+  static tsr_store_methods methods;
+  const tsr_schema *schema;
+  char name[128];
+  plain = array->store->methods;
+  methods = *plain;
+  methods.stamp = own_stamp;
+  array->store->methods = &methods;
+  assert_int_equal(list(), TSR_OK);
+  assert_int_equal(tsr__array_schema_at(array, UINT64_MAX, &schema, &error), TSR_OK);
+  for (unsigned n = 1; n <= 70; n++) { /* more than once the room doubles */
+    int rc = TSR_BUDGET;
+    snprintf(name, sizeof name, "__commits/__%u_%u" U "_22.wrt", n, n);
+    tiny_text(store, name, "");
+    for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 256) {
+      environment->memory.limit = environment->memory.used + limit;
+      rc = list();
+      environment->memory.limit = UINT64_MAX;
+      assert_true(limit < 1 << 20);
+    }
+    assert_int_equal(rc, TSR_OK);
+    assert_int_equal(array->log.listing->fragments.count, n);
+  }
+  array->store->methods = plain;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_empty_array, setup, teardown),
@@ -595,6 +622,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_a_vacuum_file_under_two_names_is_one_merge, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_array_is_not_found, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_no_memory_for_additions, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
