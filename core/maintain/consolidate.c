@@ -667,14 +667,19 @@ static int merge_runs(consolidation *c, const fragment_sequence *sequence, tsr_e
       continue;
     }
     TSR_TRY(tsr__cancelled(&c->array->environment->memory, error));
-    for (uint64_t i = run.first; i < run.first + run.count; i++)
-      tiers->rules.bytes -= TSR_MIN(tiers->rules.bytes, consolidate_item_at(c, i)->bytes);
+    tsr_tier_fragment merged = {.bytes = 0}; /* how well it compresses is not known: let no limit hide what it makes */
+    for (uint64_t i = end; i < end + run.count; i++) {
+      merged.cells = tsr__add_sat(merged.cells, fragments[i].cells);
+      tiers->rules.bytes -= TSR_MIN(tiers->rules.bytes, fragments[i].bytes);
+    }
     TSR_TRY(merge_sequence(c, &run, error));
     tiers->merges_left--;
-    /* fragments[end] becomes the merged one; this pass looks only at those before it */
+    fragments[end] = merged; /* this pass looks only at those before it */
     memmove(&fragments[end + 1], &fragments[end + run.count], (count - end - run.count) * sizeof *fragments);
     count -= run.count - 1;
   }
+  end = count;
+  tiers->again |= tsr__tier_choose(fragments, count, &tiers->rules, &end, &tiers->waits_next);
   return TSR_OK;
 }
 
@@ -824,6 +829,8 @@ int tsr__consolidate_tiers(tsr_array *array, const tsr_consolidate_options *opti
   consolidate_begin(&c, array, options);
   c.tiers = tiers;
   c.planning = tiers->merges_left == 0;
+  tiers->again = false;
+  tiers->waits_next = 0;
   tsr_work work;
   tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
   const int rc = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);

@@ -327,6 +327,10 @@ typedef struct tsr_tiers { /* the merges of one call of tsr_array_upkeep */
   uint64_t deadline; /* tsr__moment after which none but the first begins; 0: none */
   uint64_t merges, merged; /* so far: merges, and the fragments that they have replaced */
   uint64_t waits; /* runs that were not merged because of these limits */
+  /* what the next call will find if merged fragments have as many cells as their sources: perhaps merges, or else runs
+   * that wait */
+  bool again;
+  uint64_t waits_next;
 } tsr_tiers;
 
 /* Goes over the fragments of the array once, and merges the runs that tsr__tier_choose finds. Fragments that this call

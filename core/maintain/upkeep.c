@@ -126,6 +126,10 @@ static int merge_fragments(upkeep_call *u, tsr_error *error) {
     u->tiers.waits = 0;
     TSR_TRY(tsr__consolidate_tiers(u->array, &options, &u->tiers, error));
     if (u->tiers.merges == before || is_over(&u->tiers)) break;
+    if (o->automatic && !u->tiers.again) { /* a pass that finds nothing reads all names, too */
+      u->tiers.waits = u->tiers.waits_next;
+      break;
+    }
     const int ours = take_lease(u, error); /* a pass may take longer than the lease lasts */
     if (ours <= 0) return ours;
   }

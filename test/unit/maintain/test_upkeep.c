@@ -184,8 +184,45 @@ static void many_merges_are_committed_together(void **state) {
              (int)slow_names);
 }
 
+/* Merges the fragments of some commits as a COMMIT does, or by hand. Returns how many directories were read. */
+static uint64_t keep_up_small(int32_t commits, bool automatic, uint64_t most_bytes, tsr_upkeep *result) {
+  tsr_counters counters;
+  const tsr_upkeep_options options = {
+      .fanout = 4, .vacuum = TSR_UPKEEP_VACUUM_NEVER, .automatic = automatic, .most_bytes = most_bytes};
+  tsr_array *array = make_small(22, false, false);
+  for (int32_t i = 0; i < commits; i++) write_small(array, 10 + (uint64_t)i, i, i, NULL);
+  tsr_environment_reset_counters(environment);
+  ok(tsr_array_upkeep(array, &options, result, &error));
+  tsr_environment_counters(environment, &counters);
+  tsr_array_close(array);
+  return counters.directories_listed;
+}
+
+/* A COMMIT looks at the array once more only if a merge has completed the next tier: each look reads all names. */
+static void a_commit_does_not_look_for_nothing(void **state) {
+  tsr_upkeep done, by_hand;
+  leap = 0;
+  const uint64_t once = keep_up_small(4, true, 0, &done), twice = keep_up_small(4, false, 0, &by_hand);
+  assert_int_equal(done.merges, 1);
+  assert_int_equal(by_hand.merges, 1);
+  assert_true(once + 3 <= twice);
+  (void)keep_up_small(16, true, 0, &done); /* four merges, and one of what they made */
+  assert_int_equal(done.merges, 5);
+  assert_int_equal(done.left, 0);
+  (void)keep_up_small(16, false, 0, &by_hand);
+  assert_int_equal(by_hand.merges, 5);
+  /* what waits is the same: the runs for which the bytes no longer suffice, also one that this call has completed */
+  for (uint64_t bytes = 1; bytes < 40000; bytes += 1 + bytes / 8) {
+    (void)keep_up_small(16, true, bytes, &done);
+    (void)keep_up_small(16, false, bytes, &by_hand);
+    assert_int_equal(done.merges, by_hand.merges);
+    assert_int_equal(done.left, by_hand.left);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_commit_does_not_look_for_nothing),
       cmocka_unit_test(the_newest_full_tier_is_chosen),
       cmocka_unit_test(large_runs_wait),
       cmocka_unit_test(few_fragments_stay_for_a_bounded_cost),
