@@ -115,6 +115,10 @@ int tsx_fail_cancelled(tsr_error *error) { return tsx_fail(error, TSR_INTERRUPT,
 
 int tsx_out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }
 
+int tsx_fail_computing(int code, tsr_error *error) {
+  return code == SQLITE_INTERRUPT ? tsx_fail_cancelled(error) : tsx_out_of_memory(error);
+}
+
 int tsx_fail(tsr_error *error, int code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

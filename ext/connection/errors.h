@@ -44,6 +44,8 @@ int tsx_fail_in(const char *name, tsr_error *error);
 int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tsx_out_of_memory(tsr_error *error);
 int tsx_fail_cancelled(tsr_error *error); /* TSR_INTERRUPT: the one error of cancelled work */
+/* The error of a statement that needs nothing but memory: it was interrupted, or there is none. */
+int tsx_fail_computing(int code, tsr_error *error);
 
 /* Returns from the calling function with the code of `call` if that code is negative. */
 #define TSX_TRY(call)                                                                                                  \

@@ -110,7 +110,7 @@ static int declaration_read(sqlite3 *db, const char *options, declaration *d, ts
   if (code == SQLITE_OK) code = sqlite3_bind_text(statement, 1, options, -1, SQLITE_STATIC);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   code = code != SQLITE_ROW
-             ? tsx_out_of_memory(error)
+             ? tsx_fail_computing(code, error)
              : tsx_options_each(db, sqlite3_column_value(statement, 0), "tessera_kept", take_text, d, error);
   sqlite3_finalize(statement);
   if (code < 0) return code;

@@ -519,9 +519,9 @@ static int take_known(overviews_call *c, tsr_error *error) {
       SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(c->connection->db));
   sqlite3_bind_text(statement, 1, c->state.text, -1, SQLITE_STATIC);
-  const int code = sqlite3_step(statement) != SQLITE_ROW
-                       ? tsx_out_of_memory(error)
-                       : read_dimensions(c, sqlite3_column_value(statement, 0), error);
+  const int step = sqlite3_step(statement);
+  const int code = step != SQLITE_ROW ? tsx_fail_computing(step, error)
+                                      : read_dimensions(c, sqlite3_column_value(statement, 0), error);
   sqlite3_finalize(statement);
   return code;
 }

@@ -472,7 +472,7 @@ typedef struct changes_times { /* the commits of an array, as far as a scan need
 static int open_source(const tsx_changes_table *t, tsx_address *address, tsr_error *error) {
   sqlite3_stmt *path;
   int code = tsx_sql_first(t->connection->db, sqlite3_mprintf("SELECT %Q", t->path), &path);
-  if (code != SQLITE_ROW) return sqlite3_finalize(path), tsx_out_of_memory(error);
+  if (code != SQLITE_ROW) return sqlite3_finalize(path), tsx_fail_computing(code, error);
   code = tsx_address_open(t->connection, sqlite3_column_value(path, 0), NULL, NULL, NULL, address, error);
   sqlite3_finalize(path);
   if (code < 0) return code;

@@ -262,6 +262,21 @@ def test_connecting_is_stopped():
     same(db.query("SELECT * FROM tessera_progress"), [])
 
 
+def test_changes_are_stopped():
+    """At each of the first calls, where the table reads its array's history: the error is that of an interrupt, which leaves the transaction."""
+    def work(folder):
+        db = open_copy(folder)
+        db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(s)")
+        db.query("BEGIN")
+        db.query("INSERT INTO s VALUES(1, 9, 1)")
+        for k in range(1, 30):
+            assert stop_at(db, f"SELECT count(*) FROM c('committed') -- {k}", k)[2], k
+            same(db.query("SELECT count(*) FROM s WHERE y = 9"), [(1,)])
+        db.query("ROLLBACK")
+        db.close()
+    with_folder(work)
+
+
 def test_handlers_of_many_steps():
     """Work that returns no rows also calls a handler that SQLite calls once in 1,000 steps."""
     def work(folder):
