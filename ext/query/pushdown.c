@@ -179,16 +179,16 @@ static int list_add(tsx_query *query, const tsx_column *column, const tsx_ranges
 }
 
 int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqlite3_value *const *values,
-                     uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error) {
+                     uint32_t count, unsigned rules, tsr_ranges *set, tsr_error *error) {
   range_list list = {0};
   tsx_ranges ranges;
-  how |= tsx_connection_text(query->connection);
+  rules |= tsx_connection_text(query->connection);
   for (uint32_t v = 0; v < count && !list.all; v++) {
-    tsx_ranges_make(column, op, values[v], how, &ranges);
+    tsx_ranges_make(column, op, values[v], rules, &ranges);
     TSX_TRY(list_add(query, column, &ranges, &list, error));
-    const bool decimals = tsx_times_as_text(column, op, values[v], how);
+    const bool decimals = tsx_times_as_text(column, op, values[v], rules);
     for (int part = 0; decimals && part < TSX_DECIMAL_PARTS; part++) {
-      tsx_times_decimals(column, op, values[v], how, part, &ranges);
+      tsx_times_decimals(column, op, values[v], rules, part, &ranges);
       TSX_TRY(list_add(query, column, &ranges, &list, error));
     }
   }
@@ -206,10 +206,10 @@ static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_e
 
 /* Adds the ranges of a comparison to those of a dimension, for which tsx_ranges_possible is true. */
 static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count,
-                     unsigned how, tsr_error *error) {
+                     unsigned rules, tsr_error *error) {
   tsx_bound_range *bound;
   TSX_TRY(bound_take(query, column, &bound, error));
-  return tsx_bound_ranges(query, &query->table->columns[column], op, values, count, how, &bound->set, error);
+  return tsx_bound_ranges(query, &query->table->columns[column], op, values, count, rules, &bound->set, error);
 }
 
 /* Finds the coordinates whose label is in `set`, and adds them as ranges of the label's dimension. */
@@ -342,17 +342,17 @@ static bool comparison_matters(const tsx_query *query, const comparison *c) {
 
 /* Adds a comparison to the ranges of a dimension; none are needed without a snapshot. IS on a label is not pushed down
  * plainly, since a coordinate without a label may satisfy it. */
-static int comparison_add(tsx_query *query, const comparison *c, unsigned how, tsr_error *error) {
+static int comparison_add(tsx_query *query, const comparison *c, unsigned rules, tsr_error *error) {
   const bool label = c->left->kind == TSX_EXPR_LABEL;
   const tsx_column *column = compared_column(query, c);
   tsr_ranges set;
   if (!query->shown || (!label && !column->description->is_dimension)) return TSR_OK;
-  if (how && (c->op > TSX_IN || comparison_is_open(column, c) || (label && c->op == TSX_IS))) return TSR_OK;
-  if (!label) return bound_add(query, c->left->column, c->op, c->values, c->count, how, error);
+  if (rules && (c->op > TSX_IN || comparison_is_open(column, c) || (label && c->op == TSX_IS))) return TSR_OK;
+  if (!label) return bound_add(query, c->left->column, c->op, c->values, c->count, rules, error);
   tsx_label_state *state = NULL; /* first, since it also takes new texts of the label's enumeration */
   TSX_TRY(tsx_label_state_take(query->table, &query->table->labels[c->left->column], query->shown->since,
                                query->shown->as_of, &state, error));
-  int code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
+  int code = tsx_bound_ranges(query, column, c->op, c->values, c->count, rules, &set, error);
   if (code >= 0) code = bound_add_label(query, c->left, &set, state, error);
   tsx_label_state_release(state);
   return code;

@@ -813,11 +813,11 @@ typedef struct tsx_value_list { /* the non-null values of an IN list, sorted */
  * ISO text of any precision as instants (docs/reference/types.md). Elsewhere SQLite compares the texts. A query does
  * the same, so it returns the same rows as the equivalent view. */
 
-/* Makes the ranges of the values that can satisfy `column op value`, for any of the values. `how` is 0 or
+/* Makes the ranges of the values that can satisfy `column op value`, for any of the values. `rules` is 0 or
  * TSX_SQLITE_RULES; the connection's flags for tsx_ranges_make are added. The ranges are copied into the query's
  * arena. */
 int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqlite3_value *const *values,
-                     uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error);
+                     uint32_t count, unsigned rules, tsr_ranges *set, tsr_error *error);
 
 /* Finds the comparisons with constants among the top-level AND terms of WHERE, and if query->shown is set adds their
  * ranges to query->bounds. */

@@ -45,12 +45,12 @@ static void add_range(tsx_ranges *ranges, const void *low, const void *high, uin
 static void everything_matches(tsx_ranges *ranges) { add_range(ranges, NULL, NULL, 0); }
 
 /* Gets the text of a value in the database's encoding, borrowed from the value. Returns false if memory is lacking. */
-static bool take_text(sqlite3_value *value, unsigned how, tsx_text *text) {
-  *text = (tsx_text){.how = how};
-  if (!(how & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
-  else if (how & TSX_UTF16BE) text->bytes = sqlite3_value_text16be(value);
+static bool take_text(sqlite3_value *value, unsigned rules, tsx_text *text) {
+  *text = (tsx_text){.rules = rules};
+  if (!(rules & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
+  else if (rules & TSX_UTF16BE) text->bytes = sqlite3_value_text16be(value);
   else text->bytes = sqlite3_value_text16le(value);
-  text->size = how & TSX_UTF16 ? sqlite3_value_bytes16(value) : sqlite3_value_bytes(value);
+  text->size = rules & TSX_UTF16 ? sqlite3_value_bytes16(value) : sqlite3_value_bytes(value);
   return text->bytes != NULL;
 }
 
@@ -58,8 +58,8 @@ static bool take_text(sqlite3_value *value, unsigned how, tsx_text *text) {
 static int compare_text(const char *ascii, int size, const tsx_text *text) {
   uint8_t units[96] = {0};
   const void *encoded = ascii;
-  if (text->how & TSX_UTF16) {
-    for (int i = 0; i < size; i++) units[2 * i + (text->how & TSX_UTF16BE ? 1 : 0)] = (uint8_t)ascii[i];
+  if (text->rules & TSX_UTF16) {
+    for (int i = 0; i < size; i++) units[2 * i + (text->rules & TSX_UTF16BE ? 1 : 0)] = (uint8_t)ascii[i];
     encoded = units;
     size *= 2;
   }
@@ -180,7 +180,7 @@ static wide place_text(const tsx_text *text) {
 
 /* Compares like SQLite with a column without affinity: numbers by value, text greater than all numbers, blobs greater
  * than all text; except that text of digits means its number. */
-static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules,
                             tsx_ranges *ranges) {
   wide at = TEXT_END, above = TEXT_END;
   switch (sqlite3_value_type(value)) {
@@ -198,9 +198,9 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     const char *given = (const char *)sqlite3_value_text(value);
     const int size = sqlite3_value_bytes(value);
     const bool digits = given && take_digits(given, size, &at);
-    if (digits && (!(how & TSX_SQLITE_RULES) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
+    if (digits && (!(rules & TSX_SQLITE_RULES) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
-    } else if (given && take_text(value, how, &text)) {
+    } else if (given && take_text(value, rules, &text)) {
       at = above = place_text(&text);
     } else {
       ranges->count = TSX_NO_MEMORY;
@@ -362,9 +362,9 @@ void tsx_numeric_range(tsr_range *range) {
 }
 
 /* Makes the ranges of all values except the one that equality finds. Equality must be exact for that. */
-static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
-  tsx_ranges_make(column, TSX_EQ, value, how, ranges);
-  if (ranges->count >= 0 && !tsx_ranges_exact(column, TSX_EQ, value, how & TSX_UTF16)) ranges->count = TSX_EVERYTHING;
+static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsigned rules, tsx_ranges *ranges) {
+  tsx_ranges_make(column, TSX_EQ, value, rules, ranges);
+  if (ranges->count >= 0 && !tsx_ranges_exact(column, TSX_EQ, value, rules & TSX_UTF16)) ranges->count = TSX_EVERYTHING;
   if (ranges->count == 0) everything_matches(ranges);
   else if (ranges->count == 1) {
     const tsr_range at = ranges->ranges[0];
@@ -374,12 +374,12 @@ static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsig
   }
 }
 
-static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
+static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, tsx_ranges *ranges);
 
-void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
-  const bool utf16 = how & TSX_UTF16;
+void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, tsx_ranges *ranges) {
+  const bool utf16 = rules & TSX_UTF16;
   if (column->form == TSX_DATETIME) {
-    time_ranges(column, op, value, how, ranges);
+    time_ranges(column, op, value, rules, ranges);
     return;
   }
   ranges->count = 0;
@@ -389,7 +389,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
     return;
   }
   if ((op == TSX_NE || op == TSX_ISNOT) && !is_null) {
-    unequal_ranges(column, value, how, ranges);
+    unequal_ranges(column, value, rules, ranges);
     return;
   }
   if (is_null) {
@@ -411,7 +411,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   case TSX_UINT32:
   case TSX_UINT64_SIGNED: integer_ranges(column, op, value, ranges); break;
   case TSX_UINT64:
-    if (column->mixed) unsigned_ranges(column, op, value, how, ranges);
+    if (column->mixed) unsigned_ranges(column, op, value, rules, ranges);
     else integer_ranges(column, op, value, ranges);
     break;
   default: ranges->count = TSX_EVERYTHING;
@@ -591,7 +591,7 @@ static bool looks_numeric(sqlite3_value *value) {
   return numeric;
 }
 
-static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules,
                                    tsx_ranges *ranges) {
   const time_place greatest = {END, END}; /* greater than all values */
   tsx_text text;
@@ -604,7 +604,7 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
     ranges->count = TSX_EVERYTHING;
     return;
   }
-  if (!take_text(value, how, &text)) {
+  if (!take_text(value, rules, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
@@ -649,13 +649,14 @@ static time_place place_number(sqlite3_value *value) {
   return (time_place){(wide)ceil(d), (wide)floor(d) + 1};
 }
 
-static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules,
+                          tsx_ranges *ranges) {
   const time_place number = place_number(value);
   time_place printed = {column->printable_low, column->printable_low}; /* less than all text */
   if (sqlite3_value_frombind(value)) {
     tsx_text text = {0};
     sqlite3_value *copy = sqlite3_value_dup(value); /* getting its text may change a value's type */
-    const bool taken = copy && take_text(copy, how, &text);
+    const bool taken = copy && take_text(copy, rules, &text);
     if (taken) printed = place_among_texts(column, &text);
     sqlite3_value_free(copy);
     if (!taken) {
@@ -670,7 +671,7 @@ static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *va
   add_unprintable(column, op, number, false, ranges);
 }
 
-static void time_text_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+static void time_text_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules,
                              tsx_ranges *ranges) {
   const char *given = (const char *)sqlite3_value_text(value);
   const tsr_datatype datatype = column->description->datatype;
@@ -694,7 +695,7 @@ static void time_text_ranges(const tsx_column *column, tsx_op op, sqlite3_value 
     if (at < column->printable_low || at > column->printable_high) add_times(ranges, at, at);
     return;
   }
-  if (!take_text(value, how, &text)) {
+  if (!take_text(value, rules, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
@@ -720,38 +721,38 @@ static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) 
     add_times(ranges, INT64_MIN, INT64_MIN); /* NULL differs from it */
 }
 
-static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules,
                                   tsx_ranges *ranges) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_NULL:
     if (op == TSX_IS) add_times(ranges, INT64_MIN, INT64_MIN);
     if (op == TSX_ISNOT) add_times(ranges, FIRST, INT64_MAX);
     break;
-  case SQLITE_TEXT: time_text_ranges(column, op, value, how, ranges); break;
+  case SQLITE_TEXT: time_text_ranges(column, op, value, rules, ranges); break;
   case SQLITE_BLOB: add_compared_times(ranges, op, (time_place){END, END}, FIRST, INT64_MAX); break;
-  default: number_ranges(column, op, value, how, ranges);
+  default: number_ranges(column, op, value, rules, ranges);
   }
 }
 
 /* tsx_ranges_make for a datetime. */
-static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, tsx_ranges *ranges) {
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
-  if (how & TSX_SQLITE_RULES) {
+  if (rules & TSX_SQLITE_RULES) {
     if (sqlite3_value_type(value) != SQLITE_NULL)
-      ranges_by_sqlite_rules(column, unequal ? TSX_EQ : op, value, how, ranges);
+      ranges_by_sqlite_rules(column, unequal ? TSX_EQ : op, value, rules, ranges);
     else if (op == TSX_IS || op == TSX_ISNOT) ranges->count = TSX_EVERYTHING;
   } else {
-    ranges_by_table_rules(column, unequal ? TSX_EQ : op, value, how, ranges);
+    ranges_by_table_rules(column, unequal ? TSX_EQ : op, value, rules, ranges);
   }
   if (unequal) complement(column, op, ranges);
 }
 
 /* ---- Datetimes: integers as text --------------------------------------------------------------------------------- */
 
-bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how) {
+bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules) {
   int64_t at;
-  if (column->form != TSX_DATETIME || !column->mixed || (how & TSX_SQLITE_RULES) || op > TSX_LE || op == TSX_EQ)
+  if (column->form != TSX_DATETIME || !column->mixed || (rules & TSX_SQLITE_RULES) || op > TSX_LE || op == TSX_EQ)
     return false;
   if (sqlite3_value_type(value) != SQLITE_TEXT || !sqlite3_value_frombind(value)) return false;
   const char *text = (const char *)sqlite3_value_text(value);
@@ -761,13 +762,13 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
 
 /* Among integers of one sign and one number of digits, text sorts by magnitude. So the magnitudes that satisfy the
  * comparison are a range, whose end a binary search finds. */
-void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
+void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, int part,
                         tsx_ranges *ranges) {
   const bool negative = part >= TSX_DECIMAL_PARTS / 2;
   wide least = 1;
   tsx_text text;
   ranges->count = 0;
-  if (!take_text(value, how, &text)) {
+  if (!take_text(value, rules, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }

@@ -18,7 +18,7 @@ void tsx_column_prepare(tsx_column *column);
 
 /* Makes the ranges of the values that can satisfy `column op value`. The ranges may point into *ranges and into the
  * text of `value`: both must outlive their use. If memory is lacking, ranges->count is TSX_NO_MEMORY. */
-void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
+void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, tsx_ranges *ranges);
 
 /* Returns true if tsx_ranges_make makes exactly the values for which the comparison is true, so that SQLite need not
  * test it (for a column with tsx_has_own_comparison: must not). `value` is the right side, NULL if it is not known yet.
@@ -52,10 +52,10 @@ void tsx_numeric_range(tsr_range *range);
  * tsx_ranges_make leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
  * that tsx_times_decimals makes. */
 #define TSX_DECIMAL_PARTS 38 /* 19 numbers of digits, for each sign */
-bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how);
+bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules);
 
 /* Makes the ranges of one part: the integers with one sign and one number of digits. */
-void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
+void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned rules, int part,
                         tsx_ranges *ranges);
 
 /* ---- enumerations.c: values of enumerations ---------------------------------------------------------------------- */
@@ -70,8 +70,8 @@ typedef struct tsx_codes { /* `= {0}` is the empty set */
 
 /* Appends the codes whose values satisfy `its value op value`; for TSX_NOTNULL, the codes whose values are not NULL.
  * `nocase` compares text without case, like tsx_nocase_range; `numeric` widens ranges of text, like tsx_numeric_range.
- * `how` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
+ * `rules` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned rules,
                   tsx_codes *codes);
 
 /* Appends the codes whose values, numbers or text, are within a range of values of their datatype. Returns SQLITE_OK or

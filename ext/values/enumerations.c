@@ -122,7 +122,7 @@ int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes
   return add_codes(column, TSX_EQ, &ranges, codes);
 }
 
-int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
+int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned rules,
                   tsx_codes *codes) {
   tsr_field field;
   const tsx_column values = column_of(column, &field);
@@ -132,9 +132,9 @@ int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric
     const tsx_op compared = op == TSX_NE ? TSX_EQ : op;
     if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK;
     if (nocase) ranges.count = tsx_nocase_range(op, value, &ranges.ranges[0], &memory);
-    else tsx_ranges_make(&values, compared, value, how, &ranges);
+    else tsx_ranges_make(&values, compared, value, rules, &ranges);
     if (ranges.count == TSX_NO_MEMORY) return SQLITE_NOMEM;
-    if (op == TSX_NE && !tsx_ranges_exact(&values, TSX_EQ, value, how & TSX_UTF16)) ranges.count = TSX_EVERYTHING;
+    if (op == TSX_NE && !tsx_ranges_exact(&values, TSX_EQ, value, rules & TSX_UTF16)) ranges.count = TSX_EVERYTHING;
     if (ranges.count == TSX_EVERYTHING) {
       codes->everything = true;
       return SQLITE_OK;

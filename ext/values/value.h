@@ -177,14 +177,15 @@ typedef struct tsx_ranges {
   uint8_t values[TSX_RANGES_MAX][2][8]; /* low and high end of each range, which points here unless it is text */
 } tsx_ranges;
 
-/* A flag of the parameter `how` of comparisons, beside TSX_UTF16 and TSX_UTF16BE of connection.h: the comparison means
- * exactly what it means to SQLite, because SQLite tests it again in spite of `omit`. */
+/* The parameter `rules` of comparisons is a set of flags: the encoding of the database's text, TSX_UTF16 and
+ * TSX_UTF16BE of connection.h, and this one. It is set if SQLite tests the comparison again in spite of `omit`: the
+ * comparison must then mean exactly what it means to SQLite. */
 #define TSX_SQLITE_RULES 2u
 
 typedef struct tsx_text { /* text in the database's encoding, as SQLite compares it; borrowed from a value */
   const void *bytes;
   int size; /* in bytes */
-  unsigned how;
+  unsigned rules;
 } tsx_text;
 
 /* ---- json.c: values, intervals and boxes as JSON text ------------------------------------------------------------ */
