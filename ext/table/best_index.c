@@ -93,10 +93,10 @@ static void append_column(const tsx_table *table, int column, sqlite3_str *out) 
 }
 
 /* Encodes the plan as idxStr, from sqlite3_malloc. Returns NULL if memory is lacking. */
-static char *encode_access(const tsx_table *table, const tsx_access *access) {
+static char *encode_plan(const tsx_table *table, const tsx_index_plan *plan) {
   sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < access->count; i++) {
-    const tsx_term *term = &access->terms[i];
+  for (uint32_t i = 0; i < plan->count; i++) {
+    const tsx_term *term = &plan->terms[i];
     if (i) sqlite3_str_appendall(out, " AND ");
     if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_visible_columns(table));
     else append_column(table, term->column, out);
@@ -105,27 +105,26 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
     if (term->numeric) sqlite3_str_appendall(out, " OR NUMERIC");
     if (term->plainly) sqlite3_str_appendall(out, " PLAINLY");
   }
-  for (uint32_t i = 0; i < access->order_count; i++) {
-    sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
-    append_column(table, access->order[i].column, out);
-    if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
+  for (uint32_t i = 0; i < plan->order_count; i++) {
+    sqlite3_str_appendall(out, i ? ", " : plan->count ? " ORDER BY " : "ORDER BY ");
+    append_column(table, plan->order[i].column, out);
+    if (plan->order[i].descending) sqlite3_str_appendall(out, " DESC");
   }
-  if (access->distinct) sqlite3_str_appendall(out, " DISTINCT");
-  if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
-  if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
-  const bool empty = !access->count && !access->order_count && !access->limit;
+  if (plan->distinct) sqlite3_str_appendall(out, " DISTINCT");
+  if (plan->limit) sqlite3_str_appendall(out, plan->count || plan->order_count ? " LIMIT" : "LIMIT");
+  if (plan->offset) sqlite3_str_appendall(out, plan->skip ? " OFFSET SKIPPED" : " OFFSET");
+  const bool empty = !plan->count && !plan->order_count && !plan->limit;
   char *text = sqlite3_str_finish(out);
   return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder returns NULL */
 }
 
-bool tsx_access_excludes_null(const tsx_access *access, int column) {
+bool tsx_index_plan_excludes_null(const tsx_index_plan *plan, int column) {
   bool compared = false;
-  for (uint32_t i = 0; i < access->count; i++)
-    compared |= access->terms[i].column == column && access->terms[i].op != TSX_IS;
+  for (uint32_t i = 0; i < plan->count; i++) compared |= plan->terms[i].column == column && plan->terms[i].op != TSX_IS;
   return compared;
 }
 
-uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
+uint32_t tsx_index_plan_arguments(const tsx_index_plan *plan) { return plan->count + plan->limit + plan->offset; }
 
 /* Returns the position after the name if `p` begins with it as the encoder writes it; else NULL. */
 static const char *match_name(const char *p, const char *name) {
@@ -141,7 +140,7 @@ static const char *match_name(const char *p, const char *name) {
   return *p == '"' && p[1] != '"' ? p + 1 : NULL;
 }
 
-static bool take_word(const char **p, const char *word) {
+static bool skip_word(const char **p, const char *word) {
   size_t size = strlen(word);
   if (strncmp(*p, word, size)) return false;
   *p += size;
@@ -169,49 +168,48 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
   return NULL;
 }
 
-static const char *read_term(const tsx_table *table, const char *p, tsx_access *access) {
+static const char *read_term(const tsx_table *table, const char *p, tsx_index_plan *plan) {
   int column, op = OPERATOR_COUNT;
-  if (access->count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
+  if (plan->count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
   for (int i = 0; i < OPERATOR_COUNT; i++)
     if (!strncmp(p, operators[i], strlen(operators[i]))) op = i;
   if (op == OPERATOR_COUNT) return NULL;
   p += strlen(operators[op]);
-  tsx_term *term = &access->terms[access->count++];
+  tsx_term *term = &plan->terms[plan->count++];
   *term = (tsx_term){.column = column, .op = (tsx_op)op};
-  term->nocase = take_word(&p, " COLLATE NOCASE");
-  term->numeric = take_word(&p, " OR NUMERIC");
-  term->plainly = take_word(&p, " PLAINLY");
+  term->nocase = skip_word(&p, " COLLATE NOCASE");
+  term->numeric = skip_word(&p, " OR NUMERIC");
+  term->plainly = skip_word(&p, " PLAINLY");
   return p;
 }
 
-static const char *read_order(const tsx_table *table, const char *p, tsx_access *access) {
+static const char *read_order(const tsx_table *table, const char *p, tsx_index_plan *plan) {
   do {
     int column;
-    if (access->order_count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
+    if (plan->order_count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
     if (!tsx_label_column_at(table, column) &&
         (column >= (int)table->column_count || !table->columns[column].description->is_dimension))
       return NULL;
-    access->order[access->order_count].column = column;
-    access->order[access->order_count++].descending = take_word(&p, " DESC");
-  } while (take_word(&p, ", "));
-  access->distinct = take_word(&p, " DISTINCT");
+    plan->order[plan->order_count].column = column;
+    plan->order[plan->order_count++].descending = skip_word(&p, " DESC");
+  } while (skip_word(&p, ", "));
+  plan->distinct = skip_word(&p, " DISTINCT");
   return p;
 }
 
-int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access) {
+int tsx_index_plan_decode(const tsx_table *table, const char *text, tsx_index_plan *plan) {
   const char *p = text ? text : "";
-  *access = (tsx_access){0};
+  *plan = (tsx_index_plan){0};
   /* No term begins like this: an operator follows even a column that is named ORDER or LIMIT. */
   if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6)) {
-    do p = read_term(table, p, access);
-    while (p && take_word(&p, " AND "));
+    do p = read_term(table, p, plan);
+    while (p && skip_word(&p, " AND "));
     if (!p) return SQLITE_ERROR;
   }
-  if (take_word(&p, access->count ? " ORDER BY " : "ORDER BY ") && !(p = read_order(table, p, access)))
-    return SQLITE_ERROR;
-  access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
-  access->offset = access->limit && take_word(&p, " OFFSET");
-  access->skip = access->offset && take_word(&p, " SKIPPED");
+  if (skip_word(&p, plan->count ? " ORDER BY " : "ORDER BY ") && !(p = read_order(table, p, plan))) return SQLITE_ERROR;
+  plan->limit = skip_word(&p, plan->count || plan->order_count ? " LIMIT" : "LIMIT");
+  plan->offset = plan->limit && skip_word(&p, " OFFSET");
+  plan->skip = plan->offset && skip_word(&p, " SKIPPED");
   return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -221,26 +219,26 @@ typedef struct choice { /* what one call of xBestIndex has chosen so far */
   tsx_table *table;
   sqlite3_index_info *info;
   bool utf16; /* the database's text is UTF-16 */
-  tsx_access access;
+  tsx_index_plan plan;
   sqlite3_value *right_sides[TSX_TERMS_MAX]; /* the right side of each term if it is a constant, else NULL */
-  bool time_taken[2], time_misused[2]; /* as_of, since */
+  bool time_used[2], time_misused[2]; /* as_of, since */
   bool time_missing; /* the statement uses as_of or since, but this plan has no value for it: the column shows NULL */
   int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: none */
 } choice;
 
-/* Returns the own number of the column in constraint `i`. */
+/* Returns the own number of the column (tsx_column_order_make) in constraint `i`. */
 static int constrained(const choice *c, int i) { return tsx_column_own(c->table, c->info->aConstraint[i].iColumn); }
 
-/* Returns true if SQLite honours `omit` for constraint `i` when it is taken as the next term. It does so for the first
+/* Returns true if SQLite honours `omit` for constraint `i` if that becomes the next term. It does so for the first
  * 16 constraints and the first 16 arguments of xFilter. (It never does for parts of row values, which look like other
  * constraints here.) */
 #define OMITTED_MAX 16
-static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
+static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->plan.count < OMITTED_MAX; }
 
-static void take_constraint(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
-  c->right_sides[c->access.count] = right;
-  c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
-  c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
+static void use_constraint(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
+  c->right_sides[c->plan.count] = right;
+  c->plan.terms[c->plan.count++] = (tsx_term){.column = column, .op = op};
+  c->info->aConstraintUsage[i].argvIndex = (int)c->plan.count;
   c->info->aConstraintUsage[i].omit = omit;
 }
 
@@ -254,9 +252,10 @@ static int fail_misused(tsx_table *table, int which) {
       name, table->name, which ? "NULL, '2024-06-01'" : "'2024-06-01'");
 }
 
-/* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would return
- * wrong rows: SQLITE_CONSTRAINT rejects it. A range of times is meant as a filter, and is an error. SQLite makes other
- * tests itself, on the value or NULL: tools search all columns for values like this (IS NOT NULL, <> '', GLOB). */
+/* Uses a constraint on as_of (`which` 0) or since (1). Both are arguments, so a plan that cannot use an equality with
+ * one would return wrong rows: SQLITE_CONSTRAINT rejects it. A range of times is meant as a filter, and is an error.
+ * SQLite makes other tests itself, on the value or NULL: tools search all columns for values like this (IS NOT NULL,
+ * <> '', GLOB). */
 static int choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = tsx_op_of(constraint->op);
@@ -266,9 +265,9 @@ static int choose_time(choice *c, int i, int which) {
   if (op >= TSX_GT && op <= TSX_LE) c->time_misused[which] = true;
   if (op != TSX_EQ && op != TSX_IS && op != TSX_ISNULL) return SQLITE_OK; /* SQLite tests it */
   if (!constraint->usable) return SQLITE_CONSTRAINT;
-  if (c->time_taken[which]) return SQLITE_OK;
-  c->time_taken[which] = true;
-  take_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, true);
+  if (c->time_used[which]) return SQLITE_OK;
+  c->time_used[which] = true;
+  use_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, true);
   if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK || sqlite3_value_type(right) == SQLITE_NULL)
     c->null_time = constraint->iTermOffset;
   return SQLITE_OK;
@@ -279,7 +278,7 @@ static bool is_used(const choice *c, int own) {
   return c->info->colUsed >> (column < 63 ? column : 63) & 1;
 }
 
-/* Takes all constraints on as_of and since. `as_of` is the number of that column. A statement may also read the columns
+/* Uses all constraints on as_of and since. `as_of` is the number of that column. A statement may also read the columns
  * without passing times, like tools that list all columns by name; then they are NULL. */
 static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
@@ -289,7 +288,7 @@ static int choose_times(choice *c, int as_of) {
     if (code != SQLITE_OK) return code;
   }
   for (int which = 0; which < 2; which++) {
-    if (c->time_taken[which]) continue;
+    if (c->time_used[which]) continue;
     if (c->time_misused[which]) return fail_misused(c->table, which);
     /* An UPDATE claims to use all columns, which then means nothing. */
     if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->time_missing = true;
@@ -297,21 +296,21 @@ static int choose_times(choice *c, int as_of) {
   return SQLITE_OK;
 }
 
-/* Takes an IS NULL or IS NOT NULL test of an attribute. */
+/* Uses an IS NULL or IS NOT NULL test of an attribute. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const tsx_column *column = &c->table->columns[constrained(c, i)];
   if (column->description->is_dimension || (column->form == TSX_ENUMERATED && !tsx_ranges_possible(column))) return;
-  take_constraint(c, i, constrained(c, i), op, NULL, true);
+  use_constraint(c, i, constrained(c, i), op, NULL, true);
 }
 
-/* Takes a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
+/* Uses a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
  * text that cannot match; SQLite tests the rest. */
 static void choose_nocase(choice *c, int i, int op) {
   if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
-  take_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, false);
-  c->access.terms[c->access.count - 1].nocase = true;
-  c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
+  use_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, false);
+  c->plan.terms[c->plan.count - 1].nocase = true;
+  c->plan.terms[c->plan.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
 
 /* Before 3.51, SQLite offers these operators to the left table of a LEFT JOIN even if they are in its ON clause, and a
@@ -321,8 +320,8 @@ static bool is_unsafe_in_join(int op) {
   return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < LEFT_JOIN_FIXED;
 }
 
-/* Takes a comparison with a dimension, an attribute or a label. `never_exact`: SQLite tests it, too, whatever the
- * ranges say. */
+/* Uses a comparison with a dimension, an attribute or a label. `never_exact`: SQLite must test it, too, even if the
+ * ranges are exact. */
 static void choose_comparison(choice *c, int i, const tsx_column *column, int op, bool never_exact) {
   const bool own_comparison = tsx_has_own_comparison(column);
   const bool texts = column->form == TSX_TEXT || (column->form == TSX_ENUMERATED && column->value_form == TSX_TEXT);
@@ -348,49 +347,50 @@ static void choose_comparison(choice *c, int i, const tsx_column *column, int op
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
     return; /* all years look like numbers, so a range would exclude nothing */
-  take_constraint(c, i, constrained(c, i), (tsx_op)op, right, exact);
-  c->access.terms[c->access.count - 1].plainly = plainly;
-  c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
+  use_constraint(c, i, constrained(c, i), (tsx_op)op, right, exact);
+  c->plan.terms[c->plan.count - 1].plainly = plainly;
+  c->plan.terms[c->plan.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
 static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constrained(c, i)];
   const int op = tsx_op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
+  if (!constraint->usable || op < 0 || c->plan.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
     return;
   }
-  const bool takes =
+  const bool has_ranges =
       column->description->is_dimension ? op < TSX_NE || tsx_has_own_comparison(column) : tsx_ranges_possible(column);
-  if (takes) choose_comparison(c, i, column, op, false);
+  if (has_ranges) choose_comparison(c, i, column, op, false);
 }
 
 static void choose_label(choice *c, int i, const tsx_label_column *label) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const int op = tsx_op_of(constraint->op);
-  if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX) return;
+  if (!constraint->usable || op < 0 || op > TSX_IS || c->plan.count == TSX_TERMS_MAX) return;
   /* the right side of IS may be NULL, for which the array finds no coordinates */
   if (tsx_ranges_possible(&label->column)) choose_comparison(c, i, &label->column, op, op == TSX_IS);
 }
 
 /* Returns the rules of a term's comparison, as tsx_ranges_make takes them. */
-static unsigned how_of(const choice *c, uint32_t term) {
-  return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
+static unsigned rules_of(const choice *c, uint32_t term) {
+  return tsx_connection_text(c->table->connection) | (c->plan.terms[term].plainly ? TSX_SQLITE_RULES : 0);
 }
 
 /* ---- Estimating -------------------------------------------------------------------------------------------------- */
 
 /* Makes the ranges of all terms on dimensions whose right sides are known, for the estimate. `terms`, `values` and
  * `known` have an entry for each term; the ranges point into `terms` and `values`. known[i]: term i was used. */
-static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
-  for (uint32_t i = 0; i < c->access.count; i++) {
+static void make_known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values,
+                              bool *known) {
+  for (uint32_t i = 0; i < c->plan.count; i++) {
     known[i] = false;
-    if (c->access.terms[i].column >= (int)c->table->column_count || !c->right_sides[i]) continue;
-    const tsx_column *column = &c->table->columns[c->access.terms[i].column];
+    if (c->plan.terms[i].column >= (int)c->table->column_count || !c->right_sides[i]) continue;
+    const tsx_column *column = &c->table->columns[c->plan.terms[i].column];
     if (!column->description->is_dimension) continue;
-    tsx_ranges_make(column, c->access.terms[i].op, c->right_sides[i], how_of(c, i), &values[i]);
+    tsx_ranges_make(column, c->plan.terms[i].op, c->right_sides[i], rules_of(c, i), &values[i]);
     known[i] = true;
     if (values[i].count < 0) continue;
     terms[i] = (tsr_ranges){.ranges = values[i].ranges, .count = (uint64_t)values[i].count};
@@ -437,8 +437,8 @@ static double selectivity(tsx_op op) {
 /* Returns true if some comparison with an attribute excludes all cells that were never written. */
 static bool excludes_unwritten(const choice *c) {
   const tsx_table *table = c->table;
-  for (uint32_t i = 0; i < c->access.count && !table->options.shows.fill_unwritten; i++) {
-    const int column = c->access.terms[i].column, op = c->access.terms[i].op;
+  for (uint32_t i = 0; i < c->plan.count && !table->options.shows.fill_unwritten; i++) {
+    const int column = c->plan.terms[i].column, op = c->plan.terms[i].op;
     if (column >= (int)table->column_count || table->columns[column].description->is_dimension) continue;
     if (op != TSX_ISNULL && op != TSX_IS && op != TSX_ISNOT) return true;
   }
@@ -450,14 +450,14 @@ typedef struct cost {
   double cells; /* decoded */
 } cost;
 
-typedef struct estimated { /* the state that an estimate is based on */
-  tsr_snapshot *core; /* borrowed */
+typedef struct estimate_state { /* the state of the array that an estimate is based on */
+  tsr_snapshot *core; /* the state: that of `recent` or `present`, borrowed */
   tsr_snapshot *recent; /* held, or NULL */
   tsx_snapshot *present; /* held, or NULL */
-} estimated;
+} estimate_state;
 
 /* Opens the present state, or a recent one if listing the array takes a request to a server. */
-static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) {
+static int open_estimate_state(tsx_table *table, estimate_state *state, tsr_error *error) {
   const tsx_options *o = &table->options;
   if (table->connection->permissions.restrictions && !table->array->in_database) {
     const int permitted = tsr_path_permitted(table->connection->environment, table->array->path, error);
@@ -473,7 +473,7 @@ static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) 
   return code;
 }
 
-static void close_estimated(estimated *state) {
+static void close_estimate_state(estimate_state *state) {
   tsr_snapshot_close(state->recent);
   tsx_snapshot_release(state->present);
 }
@@ -485,41 +485,42 @@ static cost estimate_cost(choice *c) {
   tsr_error error = {0};
   uint32_t dimension_count = table->schema->dimension_count;
   tsr_ranges *dimensions = sqlite3_malloc64(dimension_count * sizeof *dimensions);
-  tsr_ranges *terms = sqlite3_malloc64((c->access.count + 1) * sizeof *terms);
-  tsx_ranges *values = sqlite3_malloc64((c->access.count + 1) * sizeof *values);
+  tsr_ranges *terms = sqlite3_malloc64((c->plan.count + 1) * sizeof *terms);
+  tsx_ranges *values = sqlite3_malloc64((c->plan.count + 1) * sizeof *values);
   bool known[TSX_TERMS_MAX];
-  estimated state = {0};
+  estimate_state state = {0};
   tsr_estimate estimate;
   /* Leave an error that is kept for the next statement to xFilter, which must return it. */
   if (!dimensions || !terms || !values || table->connection->lost.message) goto done;
   for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
-  known_ranges(c, dimensions, terms, values, known);
+  make_known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};
   const tsr_interval *box = NULL;
-  if (open_estimated(table, &state, &error) < 0 || tsr_request_estimate(state.core, &request, &estimate, &error) < 0) {
+  if (open_estimate_state(table, &state, &error) < 0 ||
+      tsr_request_estimate(state.core, &request, &estimate, &error) < 0) {
     if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement must stop */
     goto done;
   }
   if (tsr_snapshot_non_empty_domain(state.core, &box, &error) <= 0) box = NULL;
   result = (cost){excludes_unwritten(c) ? estimate.written : estimate.rows, estimate.cells};
-  for (uint32_t i = 0; i < c->access.count; i++) {
-    const tsx_label_column *label = tsx_label_column_at(table, c->access.terms[i].column);
-    if ((!label && c->access.terms[i].column >= (int)table->column_count) || known[i]) continue;
-    const tsx_column *column = label ? &label->column : &table->columns[c->access.terms[i].column];
+  for (uint32_t i = 0; i < c->plan.count; i++) {
+    const tsx_label_column *label = tsx_label_column_at(table, c->plan.terms[i].column);
+    if ((!label && c->plan.terms[i].column >= (int)table->column_count) || known[i]) continue;
+    const tsx_column *column = label ? &label->column : &table->columns[c->plan.terms[i].column];
     if (!label && !column->description->is_dimension) { /* fewer rows, but the same tiles are decoded */
-      result.rows *= selectivity(c->access.terms[i].op);
+      result.rows *= selectivity(c->plan.terms[i].op);
       continue;
     }
     const tsr_field *dimension = &table->schema->fields[label ? label->dimension : column->field];
     const tsr_interval *side = box ? &box[label ? label->dimension : column->field] : NULL;
     double share = 0.25, wide = count_values(dimension, side, estimate.rows + 1);
-    if (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) share = 1 / wide;
-    if (c->access.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
+    if (c->plan.terms[i].op == TSX_EQ || c->plan.terms[i].op == TSX_IS) share = 1 / wide;
+    if (c->plan.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
     result.rows *= share;
     result.cells *= share;
   }
 done:
-  close_estimated(&state);
+  close_estimate_state(&state);
   sqlite3_free(dimensions);
   sqlite3_free(terms);
   sqlite3_free(values);
@@ -534,14 +535,14 @@ static bool is_unique(const choice *c) {
   uint32_t equal = 0;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) {
     bool found = false;
-    for (uint32_t i = 0; i < c->access.count && !found; i++) {
-      if (c->access.terms[i].column >= (int)table->column_count) continue;
-      const tsx_column *column = &table->columns[c->access.terms[i].column];
+    for (uint32_t i = 0; i < c->plan.count && !found; i++) {
+      if (c->plan.terms[i].column >= (int)table->column_count) continue;
+      const tsx_column *column = &table->columns[c->plan.terms[i].column];
       /* The number 9000 equals two values: 9000, which is shown as an integer, and the year 9000, which is text. */
       const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
-      found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
-              !c->access.terms[i].plainly && !years &&
-              tsx_ranges_exact(column, c->access.terms[i].op, c->right_sides[i], c->utf16);
+      found = column->field == d && (c->plan.terms[i].op == TSX_EQ || c->plan.terms[i].op == TSX_IS) &&
+              !c->plan.terms[i].plainly && !years &&
+              tsx_ranges_exact(column, c->plan.terms[i].op, c->right_sides[i], c->utf16);
     }
     equal += found;
   }
@@ -565,7 +566,7 @@ static bool is_sorted_alike(const choice *c, const tsx_column *shown) {
 static bool can_order_label(const choice *c, int column, tsx_label_column *label) {
   tsx_table *table = c->table;
   tsx_label_state *state = NULL;
-  estimated shown = {0};
+  estimate_state shown = {0};
   tsr_error error = {0};
   int whole = 0;
   if (label->other) return false; /* only its values tell their order, and the next state may have others */
@@ -577,14 +578,14 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
     if (kind != TSR_KIND_SIGNED && kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
       return false;
   }
-  if (tsx_access_excludes_null(&c->access, column) && !instants) return true;
-  if (open_estimated(table, &shown, &error) >= 0 &&
+  if (tsx_index_plan_excludes_null(&c->plan, column) && !instants) return true;
+  if (open_estimate_state(table, &shown, &error) >= 0 &&
       tsx_label_state_take(table, label, table->options.times.since, table->options.times.as_of, &state, &error) >= 0 &&
       tsr_label_load(state->index, &error) >= 0)
     whole = tsx_label_covers(label, state, shown.core, &error);
   if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement must stop */
   tsx_label_state_release(state);
-  close_estimated(&shown);
+  close_estimate_state(&shown);
   return whole > 0;
 }
 
@@ -612,13 +613,13 @@ static void reorder_groups(choice *c) {
   const int distinct = sqlite3_vtab_distinct(c->info);
   if ((distinct != 1 && distinct != 2) || !schema->dense || sqlite3_libversion_number() < GROUPS_TOLD) return;
   const bool last_first = schema->cell_order == TSR_ORDER_COL;
-  for (uint32_t i = 0; i < c->access.order_count; i++) {
-    struct tsx_access_order *order = c->access.order;
+  for (uint32_t i = 0; i < c->plan.order_count; i++) {
+    struct tsx_index_plan_order *order = c->plan.order;
     order[i].descending = false;
     for (uint32_t k = i; k > 0; k--) {
       const uint32_t before = order_dimension(c, order[k - 1].column), after = order_dimension(c, order[k].column);
       if (last_first ? before >= after : before <= after) break;
-      const struct tsx_access_order moved = order[k];
+      const struct tsx_index_plan_order moved = order[k];
       order[k] = order[k - 1];
       order[k - 1] = moved;
     }
@@ -634,7 +635,7 @@ static void choose_distinct(choice *c) {
   const tsx_table *table = c->table;
   const sqlite3_index_info *info = c->info;
   const int distinct = sqlite3_vtab_distinct(c->info);
-  const uint32_t ordered_count = c->access.order_count;
+  const uint32_t ordered_count = c->plan.order_count;
   uint32_t count = ordered_count, dimensions = 0;
   if (distinct < 2 || ordered_count == 0 || sqlite3_libversion_number() < ROWID_CONSIDERED) return;
   for (int i = 0; i < info->nConstraint; i++)
@@ -642,34 +643,33 @@ static void choose_distinct(choice *c) {
   for (int column = 0; column <= TSX_WRITTEN_AT(table) + (int)table->label_count; column++) {
     if (!is_used(c, column)) continue;
     if (tsx_column_sql(table, column) > 62) return; /* from column 63 on, all columns share one bit of colUsed */
-    if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
-        c->time_taken[column - TSX_AS_OF(table)])
+    if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) && c->time_used[column - TSX_AS_OF(table)])
       continue;
     if (tsx_label_column_at(table, column) || !can_order(c, column)) return;
     bool ordered = false;
-    for (uint32_t i = 0; i < ordered_count && !ordered; i++) ordered = c->access.order[i].column == column;
+    for (uint32_t i = 0; i < ordered_count && !ordered; i++) ordered = c->plan.order[i].column == column;
     dimensions++;
     if (ordered) continue;
     if (count == TSX_TERMS_MAX) return;
-    c->access.order[count++] = (struct tsx_access_order){.column = column};
+    c->plan.order[count++] = (struct tsx_index_plan_order){.column = column};
   }
   if (dimensions == table->schema->dimension_count && !table->schema->allows_duplicates) return; /* all rows differ */
-  c->access.order_count = count;
-  c->access.distinct = true;
+  c->plan.order_count = count;
+  c->plan.distinct = true;
 }
 
-/* Takes the order that SQLite asks for, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. A single row (`unique`)
- * is in any order. */
+/* Offers the order that SQLite asks for, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. A single row
+ * (`unique`) is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
   if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MAX) return;
   for (int i = 0; i < info->nOrderBy && !unique; i++) {
     const int column = tsx_column_own(c->table, info->aOrderBy[i].iColumn);
     if (!can_order(c, column)) return;
-    c->access.order[i].column = column;
-    c->access.order[i].descending = info->aOrderBy[i].desc;
+    c->plan.order[i].column = column;
+    c->plan.order[i].descending = info->aOrderBy[i].desc;
   }
-  if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
+  if (!unique) c->plan.order_count = (uint32_t)info->nOrderBy;
   reorder_groups(c);
   choose_distinct(c);
   info->orderByConsumed = 1;
@@ -677,15 +677,15 @@ static void choose_order(choice *c, bool unique) {
 
 /* Estimates how many rows DISTINCT leaves, as if all dimensions had equally many values. A dense array reads no tile
  * for them. */
-static void expect_distinct(const choice *c, cost *total) {
-  total->rows = pow(total->rows, (double)c->access.order_count / c->table->schema->dimension_count);
+static void estimate_distinct(const choice *c, cost *total) {
+  total->rows = pow(total->rows, (double)c->plan.order_count / c->table->schema->dimension_count);
   if (c->table->schema->dense) total->cells = 0;
 }
 
 /* Returns true if the table may skip the rows of OFFSET: it tests all filters, and SQLite tests none. */
 static bool can_skip(const choice *c) {
   const sqlite3_index_info *info = c->info;
-  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->access.distinct)
+  if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->plan.distinct)
     return false;
   for (int i = 0; i < info->nConstraint; i++) {
     const int op = info->aConstraint[i].op;
@@ -698,7 +698,8 @@ static bool can_skip(const choice *c) {
   return true;
 }
 
-/* Takes LIMIT and OFFSET, which say how many rows are likely to be read. They say nothing if SQLite sorts the rows. */
+/* Uses LIMIT and OFFSET, which say how many rows are likely to be read. They say nothing if SQLite sorts the
+ * rows. */
 static void choose_limit(choice *c) {
   sqlite3_index_info *info = c->info;
   int limit = -1, offset = -1;
@@ -709,13 +710,13 @@ static void choose_limit(choice *c) {
     if (info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_OFFSET) offset = i;
   }
   if (limit < 0) return;
-  c->access.limit = true;
-  info->aConstraintUsage[limit].argvIndex = (int)c->access.count + 1;
+  c->plan.limit = true;
+  info->aConstraintUsage[limit].argvIndex = (int)c->plan.count + 1;
   if (offset < 0) return;
-  c->access.offset = true;
-  c->access.skip = can_skip(c);
-  info->aConstraintUsage[offset].argvIndex = (int)c->access.count + 2;
-  info->aConstraintUsage[offset].omit = c->access.skip;
+  c->plan.offset = true;
+  c->plan.skip = can_skip(c);
+  info->aConstraintUsage[offset].argvIndex = (int)c->plan.count + 2;
+  info->aConstraintUsage[offset].omit = c->plan.skip;
 }
 
 /* Returns true if a term's comparison means more to the table than to SQLite, and SQLite must not make it instead. */
@@ -748,8 +749,8 @@ static bool must_compare(const choice *c, const tsx_term *term) {
 #define OWN_FACTOR    0.75 /* of a comparison that only the table can make */
 static double cost_of_plan(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
-  for (uint32_t i = 0; i < c->access.count; i++)
-    if (must_compare(c, &c->access.terms[i])) sum *= OWN_FACTOR;
+  for (uint32_t i = 0; i < c->plan.count; i++)
+    if (must_compare(c, &c->plan.terms[i])) sum *= OWN_FACTOR;
   if (c->time_missing)
     return tsx_column_sql(c->table, as_of) + 1 < 63
                ? OR_COST
@@ -779,48 +780,68 @@ static bool has_unknown_codes(const choice *c, tsr_error *error) {
   return checked && code == TSR_ERROR;
 }
 
+/* Chooses constraints on fields and labels. TSX_TERMS_MAX may leave some of them to SQLite: these should be on
+ * attributes, with which only the rows of tiles that are read anyway are excluded. */
+static void choose_constraints(choice *c) {
+  const tsx_table *table = c->table;
+  const sqlite3_index_info *info = c->info;
+  for (int i = 0; i < info->nConstraint; i++) {
+    const int column = constrained(c, i);
+    if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
+      choose_field(c, i);
+  }
+  for (int i = 0; i < info->nConstraint; i++) {
+    const tsx_label_column *label = tsx_label_column_at(table, constrained(c, i));
+    if (label) choose_label(c, i, label);
+  }
+  for (int i = 0; i < info->nConstraint; i++) {
+    const int column = constrained(c, i);
+    if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
+      choose_field(c, i);
+  }
+}
+
+/* Passes the plan and its cost to SQLite. `as_of` is the number of that column. */
+static int return_plan(const choice *c, int as_of, cost total) {
+  sqlite3_index_info *info = c->info;
+  info->idxNum = (int)tsx_index_plan_arguments(&c->plan);
+  info->idxStr = encode_plan(c->table, &c->plan);
+  if (!info->idxStr) return SQLITE_NOMEM;
+  info->needToFreeIdxStr = 1;
+  info->estimatedCost = cost_of_plan(c, as_of, total);
+  info->estimatedRows = total.rows < 1 ? 1 : tsx_int64_from_double(fmin(total.rows, 4e18));
+  return SQLITE_OK;
+}
+
+/* Chooses the plan of a table whose array is missing: only as_of and since have columns that it can name. xOpen will
+ * return the error. */
+static int choose_plan_without_array(choice *c) {
+  const int as_of = tsx_table_visible_columns(c->table);
+  const int code = choose_times(c, as_of);
+  return code != SQLITE_OK ? code : return_plan(c, as_of, (cost){1e6, 1e6});
+}
+
 static int choose_plan(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
   tsr_error error = {0};
-  bool missing = tsx_table_ready(table, &error) < 0; /* xOpen will return that error */
-  const int as_of = missing ? tsx_table_visible_columns(table) : TSX_AS_OF(table);
+  const bool missing = tsx_table_ready(table, &error) < 0;
   table->cursors.used = info->colUsed;
-  const int code = choose_times(&c, as_of); /* first, because a full plan must not lack them */
+  if (missing) return choose_plan_without_array(&c);
+  const int code = choose_times(&c, TSX_AS_OF(table)); /* first, because a full plan must not lack them */
   if (code != SQLITE_OK) return code;
-  for (int i = 0; i < info->nConstraint && !missing; i++) {
-    const int column = constrained(&c, i);
-    if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
-      choose_field(&c, i);
-  }
-  for (int i = 0; i < info->nConstraint && !missing; i++) {
-    const tsx_label_column *label = tsx_label_column_at(table, constrained(&c, i));
-    if (label) choose_label(&c, i, label);
-  }
-  for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can best do without them */
-    const int column = constrained(&c, i);
-    if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
-      choose_field(&c, i);
-  }
-  if (!missing && has_unknown_codes(&c, &error)) return tsx_vtab_error(vtab, &error);
-  cost total = missing ? (cost){1e6, 1e6} : estimate_cost(&c);
-  bool unique = !missing && is_unique(&c);
+  choose_constraints(&c);
+  if (has_unknown_codes(&c, &error)) return tsx_vtab_error(vtab, &error);
+  cost total = estimate_cost(&c);
+  const bool unique = is_unique(&c);
   if (unique) {
     info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     if (total.rows > 1) total.rows = 1;
   }
-  if (!missing) {
-    choose_order(&c, unique);
-    choose_limit(&c);
-    if (c.access.distinct) expect_distinct(&c, &total);
-  }
-  info->idxNum = (int)tsx_access_arguments(&c.access);
-  info->idxStr = encode_access(table, &c.access);
-  if (!info->idxStr) return SQLITE_NOMEM;
-  info->needToFreeIdxStr = 1;
-  info->estimatedCost = cost_of_plan(&c, as_of, total);
-  info->estimatedRows = total.rows < 1 ? 1 : tsx_int64_from_double(fmin(total.rows, 4e18));
-  return SQLITE_OK;
+  choose_order(&c, unique);
+  choose_limit(&c);
+  if (c.plan.distinct) estimate_distinct(&c, &total);
+  return return_plan(&c, TSX_AS_OF(table), total);
 }
 
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {

@@ -7,7 +7,9 @@
  * When a cursor is closed, its table keeps it as the idle cursor, with its decoded plan and its reader, and the next
  * xOpen reuses it: most statements run repeatedly, and often on the same state of the array.
  *
- * Sections: opening and closing; the request, made of xFilter's arguments; rows. */
+ * After opening and closing, the sections follow xFilter: it decodes the plan and reads as_of and since; opens a reader
+ * on the state at that time; turns the terms of the plan into ranges, and the ranges into a request; adds the order and
+ * LIMIT; and starts the reader. The last section returns rows. */
 #include "table/table.h"
 
 #include <stddef.h>
@@ -33,8 +35,8 @@ typedef struct batch_column { /* one column of the table in the present batch */
 typedef struct cursor_state { /* the state of the array that the cursor reads */
   tsx_snapshot *snapshot; /* released at xClose */
   tsr_snapshot *core; /* the state that `reader` reads, and keeps alive */
-  /* in a transaction that has written the array: the state at xOpen, because xFilter may be called again after more has
-   * been written; else NULL */
+  /* If the transaction has written the array: the state at xOpen. xFilter may be called again after more rows have been
+   * written, and must not see them. Else NULL. */
   tsx_snapshot *opened;
 } cursor_state;
 
@@ -60,7 +62,7 @@ typedef struct cursor_position { /* the present row */
 
 typedef struct cursor_plan { /* the decoded plan, kept as long as idxStr is the same */
   char *text; /* the idxStr */
-  tsx_access access; /* its terms are those of the request */
+  tsx_index_plan decoded; /* its terms are those of the request */
 } cursor_plan;
 
 typedef struct cursor_request { /* what xFilter makes of the plan and its arguments */
@@ -70,7 +72,8 @@ typedef struct cursor_request { /* what xFilter makes of the plan and its argume
   tsr_places *expected; /* NULL, or what will be looked up; borrowed, too */
   tsr_unchanged *unchanged; /* leaves cells out that have not changed; or NULL */
   uint32_t predicate_count;
-  /* one entry for each term; not initialized before the term is set */
+  /* One entry for each term; not initialized before the term is applied. The ranges of sets[i] are in lists[i], if
+   * there may be many, or in values[i]. */
   range_list lists[TSX_TERMS_MAX];
   tsr_ranges sets[TSX_TERMS_MAX];
   tsx_ranges values[TSX_TERMS_MAX];
@@ -185,7 +188,7 @@ static void count_rows(array_cursor *c) {
 
 /* Frees the memory of the last request. A look-up has none, and does not call for it. */
 static void clear_request(array_cursor *c) {
-  for (uint32_t i = 0; i < c->plan.access.count; i++) clear_list(&c->request.lists[i]);
+  for (uint32_t i = 0; i < c->plan.decoded.count; i++) clear_list(&c->request.lists[i]);
   for (int i = 0; i < 2; i++) {
     if (c->request.times[i]) sqlite3_value_free(c->request.times[i]);
     c->request.times[i] = NULL;
@@ -246,10 +249,30 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* ---- The request ------------------------------------------------------------------------------------------------- */
+/* ---- The plan and its times -------------------------------------------------------------------------------------- */
 
-/* Takes the argument as_of (`which` 0) or since (1). NULL leaves *time as it is. */
-static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
+/* Decodes the plan, unless its text is the same as last time. */
+static int decode_plan(array_cursor *c, const char *text, int count) {
+  cursor_plan *kept = &c->plan;
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  if (!text) text = "";
+  if (kept->text && !strcmp(kept->text, text)) return SQLITE_OK;
+  sqlite3_free(kept->text);
+  kept->decoded.count = 0;
+  if (!(kept->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
+  if (tsx_index_plan_decode(table, text, &kept->decoded) != SQLITE_OK ||
+      tsx_index_plan_arguments(&kept->decoded) != (uint32_t)count) {
+    sqlite3_free(kept->text);
+    kept->text = NULL;
+    kept->decoded.count = 0;
+    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan does not fit the table: %s", table->path, text);
+  }
+  memset(c->request.lists, 0, kept->decoded.count * sizeof *c->request.lists);
+  return SQLITE_OK;
+}
+
+/* Reads the argument as_of (`which` 0) or since (1), and keeps it for xColumn. NULL leaves *time as it is. */
+static int read_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
   sqlite3_value_free(c->request.times[which]);
   c->request.times[which] = sqlite3_value_dup(value);
@@ -262,8 +285,132 @@ static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t 
   return tsx_time_value(value, which ? "since" : "as_of", time, &error) < 0 ? cursor_fail(c, &error) : SQLITE_OK;
 }
 
-/* Makes room for the ranges of one more member. Returns false if memory is lacking. */
-static bool list_reserve(range_list *list) {
+static int read_times(array_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  for (uint32_t i = 0; i < c->plan.decoded.count; i++) {
+    const int column = c->plan.decoded.terms[i].column;
+    int code = SQLITE_OK;
+    if (column == TSX_AS_OF(table)) code = read_time(c, 0, values[i], as_of);
+    else if (column == TSX_SINCE(table)) code = read_time(c, 1, values[i], since);
+    else if (column >= (int)table->column_count && !tsx_label_column_at(table, column))
+      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan names a column that is not a field", table->path);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+/* ---- The state to read, and its reader --------------------------------------------------------------------------- */
+
+/* Finds the state to read. A cursor never shows what this transaction has written since xOpen, nor what others have
+ * committed since the first xFilter. */
+static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
+  const cursor_state *state = &c->state;
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const int sound = tsx_snapshot_check(state->opened ? state->opened : state->snapshot, error);
+  if (sound < 0) return sound;
+  if (c->request.changed)
+    return tsx_array_snapshot_changed(table->connection, table->array, table->schema, &c->request.changed->core, as_of,
+                                      state->opened != NULL, snapshot, error);
+  if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
+    *snapshot = state->opened;
+    state->opened->cursors++;
+    return TSR_OK;
+  }
+  if (state->snapshot && !state->snapshot->changed && state->snapshot->since == since &&
+      state->snapshot->as_of == as_of) {
+    *snapshot = state->snapshot;
+    state->snapshot->cursors++;
+    return TSR_OK;
+  }
+  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, state->opened != NULL,
+                            snapshot, error);
+}
+
+/* Finds the attributes that were dropped since the table was connected; one of the same name that was added later is a
+ * different attribute. A statement that uses a dropped one fails. A table with the option as_of keeps the columns of
+ * that time. */
+static int find_dropped(array_cursor *c, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsr_schema *newest = table->schema;
+  if (!table->options.times.has_as_of)
+    TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error));
+  if (newest == c->dropped.newest) return TSR_OK;
+  c->dropped.newest = newest;
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    c->dropped.columns[i] = newest != table->schema;
+    for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
+      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
+    if (!table->columns[i].has_every_cell || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i])
+      continue;
+    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. However
+     * many schemas there are now, only those that are new since the table was connected have to be read. */
+    const int always = tsr_array_always_has(table->array->core, table->columns[i].description, UINT64_MAX, error);
+    if (always < 0) return always;
+    c->dropped.columns[i] = !always;
+  }
+  return TSR_OK;
+}
+
+static int fail_dropped(array_cursor *c, int column) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
+                       table->path, table->columns[column].name);
+}
+
+/* Opens a reader on the state that the statement sees, unless the present reader is open on it. */
+static int open_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsx_snapshot *snapshot = NULL;
+  TSX_TRY(find_snapshot(c, since, as_of, &snapshot, error));
+  tsx_snapshot_release(c->state.snapshot);
+  c->state.snapshot = snapshot;
+  if (c->reader && c->state.core == snapshot->core) return TSR_OK;
+  tsr_reader_close(c->reader);
+  c->reader = NULL;
+  TSX_TRY(tsx_table_update_enumerations(table, error));
+  TSX_TRY(find_dropped(c, error));
+  TSX_TRY(tsx_table_check_codes(table, snapshot->core, error));
+  c->state.core = snapshot->core;
+  return tsr_reader_open(c->state.core, &c->reader, error);
+}
+
+/* If the statement wants changes only, leaves out the cells that show the same values at `before` and at as_of. */
+static int open_unchanged(array_cursor *c, uint64_t as_of, tsr_error *error) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const tsx_changed *changed = c->request.changed;
+  tsx_snapshot *before = NULL, *after = NULL;
+  if (!changed || !changed->columns) return TSR_OK;
+  bool *compared = sqlite3_malloc64(table->schema->dimension_count + table->schema->attribute_count);
+  if (!compared) return tsx_out_of_memory(error);
+  memset(compared, 0, table->schema->dimension_count + table->schema->attribute_count);
+  int found = 0;
+  for (int i = 0; i < changed->column_count; i++)
+    for (uint32_t k = 0; k < table->column_count; k++)
+      if (!strcmp(table->columns[k].name, changed->columns[i])) {
+        compared[table->columns[k].field] = true;
+        found++;
+      }
+  int code = TSR_OK;
+  if (found == changed->column_count) {
+    code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
+                              &before, error);
+    if (code >= 0 && changed->merged)
+      code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, as_of,
+                                c->state.opened != NULL, &after, error);
+    if (code >= 0)
+      code = tsr_unchanged_open(before->core, after ? after->core : NULL, compared, table->options.limits.memory_bytes,
+                                &c->request.unchanged, error);
+  }
+  tsx_snapshot_release(before);
+  tsx_snapshot_release(after);
+  sqlite3_free(compared);
+  return code;
+}
+
+/* ---- Terms: comparisons become ranges ---------------------------------------------------------------------------- */
+
+/* Reserves room for the ranges of one more comparison. Returns false if memory is lacking. */
+static bool reserve_range(range_list *list) {
   if (list->count + TSX_RANGES_MAX <= list->room) return true;
   uint64_t room = list->room ? list->room * 2 : 16;
   tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
@@ -275,16 +422,16 @@ static bool list_reserve(range_list *list) {
   return true;
 }
 
-/* Appends copies of the ranges of one member of a list: the values that they point to are valid only until the next
- * member. Returns false if memory is lacking. */
-static bool add_member(range_list *list, const tsx_ranges *member) {
-  if (member->count == TSX_EVERYTHING) list->everything = true;
-  for (int i = 0; i < member->count; i++) {
-    if (!list_reserve(list)) return false;
-    tsr_range range = member->ranges[i];
+/* Appends copies of ranges, and of the values that they point to, which are valid only until the next member of the
+ * list of an IN is read. Returns false if memory is lacking. */
+static bool add_ranges(range_list *list, const tsx_ranges *made) {
+  if (made->count == TSX_EVERYTHING) list->everything = true;
+  for (int i = 0; i < made->count; i++) {
+    if (!reserve_range(list)) return false;
+    tsr_range range = made->ranges[i];
     uint64_t low = range.low ? (range.low_size ? range.low_size : 8) : 0;
     uint64_t high = range.high ? (range.high_size ? range.high_size : 8) : 0;
-    bool text = range.low != member->values[i][0] && range.high != member->values[i][1];
+    bool text = range.low != made->values[i][0] && range.high != made->values[i][1];
     if (text) { /* both ends share the same text, which may be empty */
       low = range.low_size;
       high = 0;
@@ -301,23 +448,22 @@ static bool add_member(range_list *list, const tsx_ranges *member) {
   return true;
 }
 
-static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
+static int add_list(array_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned rules) {
   range_list *list = &c->request.lists[term];
   sqlite3_value *member = NULL;
   tsx_ranges ranges;
   int code = SQLITE_OK;
   for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
        code = sqlite3_vtab_in_next(value, &member)) {
-    tsx_ranges_make(column, TSX_IN, member, how, &ranges);
-    if (ranges.count == TSX_NO_MEMORY || !add_member(list, &ranges)) return SQLITE_NOMEM;
+    tsx_ranges_make(column, TSX_IN, member, rules, &ranges);
+    if (ranges.count == TSX_NO_MEMORY || !add_ranges(list, &ranges)) return SQLITE_NOMEM;
   }
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Takes a term on an enumerated attribute: the codes whose labels satisfy it become ranges of the attribute's
- * integers. */
-static int take_enumerated(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
-                           unsigned how) {
+/* Adds the ranges of a term on an enumerated attribute: they are the codes whose values satisfy it. */
+static int add_codes(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                     unsigned rules) {
   range_list *list = &c->request.lists[term];
   tsx_codes codes = {0};
   sqlite3_value *member = NULL;
@@ -325,7 +471,7 @@ static int take_enumerated(array_cursor *c, uint32_t term, tsx_op op, const tsx_
   if (op == TSX_IN) {
     for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
          code = sqlite3_vtab_in_next(value, &member)) {
-      int added = tsx_codes_add(column, TSX_EQ, false, false, member, how, &codes);
+      int added = tsx_codes_add(column, TSX_EQ, false, false, member, rules, &codes);
       if (added != SQLITE_OK) {
         code = added;
         break;
@@ -333,12 +479,12 @@ static int take_enumerated(array_cursor *c, uint32_t term, tsx_op op, const tsx_
     }
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
-    const tsx_term *taken = &c->plan.access.terms[term];
-    code = tsx_codes_add(column, op, taken->nocase, taken->numeric, value, how, &codes);
+    const tsx_term *taken = &c->plan.decoded.terms[term];
+    code = tsx_codes_add(column, op, taken->nocase, taken->numeric, value, rules, &codes);
   }
   list->everything = codes.everything;
   for (uint64_t i = 0; i < codes.count && code == SQLITE_OK; i++) {
-    uint8_t *copy = list_reserve(list) ? sqlite3_malloc(16) : NULL;
+    uint8_t *copy = reserve_range(list) ? sqlite3_malloc(16) : NULL;
     if (copy) {
       memcpy(copy, codes.ranges[i], 16); /* little-endian: the low bytes are the value in any integer datatype */
       list->values[list->count] = copy;
@@ -351,66 +497,71 @@ static int take_enumerated(array_cursor *c, uint32_t term, tsx_op op, const tsx_
   return code;
 }
 
-/* Takes a comparison under NOCASE: a range of bytes that includes every text which satisfies it. */
-static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+/* Adds the range of a comparison under NOCASE: a range of bytes that includes every text that satisfies it. */
+static int add_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
   range_list *list = &c->request.lists[term];
   tsr_range range;
   void *memory;
   if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* no range: no row */
   const int count = tsx_nocase_range(op, value, &range, &memory);
-  if (count == TSX_NO_MEMORY || !list_reserve(list)) {
+  if (count == TSX_NO_MEMORY || !reserve_range(list)) {
     sqlite3_free(count > 0 ? memory : NULL);
     return SQLITE_NOMEM;
   }
   list->everything = count == TSX_EVERYTHING;
   if (count <= 0) return SQLITE_OK;
-  if (c->plan.access.terms[term].numeric) tsx_numeric_range(&range);
+  if (c->plan.decoded.terms[term].numeric) tsx_numeric_range(&range);
   list->values[0] = memory;
   list->ranges[0] = range;
   list->count = 1;
   return SQLITE_OK;
 }
 
-/* Takes a comparison of a datetime with text that treats values shown as integers as text, too (tsx_times_as_text). */
-static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
-                         unsigned how) {
+/* Adds the ranges of a comparison of datetimes with text, in which values that are shown as integers count as text, too
+ * (tsx_times_as_text). */
+static int add_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
+                        unsigned rules) {
   range_list *list = &c->request.lists[term];
   tsx_ranges ranges;
-  tsx_ranges_make(column, op, value, how, &ranges);
+  tsx_ranges_make(column, op, value, rules, &ranges);
   for (int part = 0; part <= TSX_DECIMAL_PARTS; part++) {
-    if (ranges.count == TSX_NO_MEMORY || !add_member(list, &ranges)) return SQLITE_NOMEM;
-    if (part < TSX_DECIMAL_PARTS) tsx_times_decimals(column, op, value, how, part, &ranges);
+    if (ranges.count == TSX_NO_MEMORY || !add_ranges(list, &ranges)) return SQLITE_NOMEM;
+    if (part < TSX_DECIMAL_PARTS) tsx_times_decimals(column, op, value, rules, part, &ranges);
   }
   return SQLITE_OK;
 }
 
-/* Makes sets[term], the union of the term's ranges. */
-static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, tsx_op op, sqlite3_value *value) {
+/* Makes sets[term], the ranges of the column's values that can satisfy the term. Most terms need only the few ranges
+ * that fit into values[term]; the others are collected in lists[term]. */
+static int make_ranges(array_cursor *c, uint32_t term, const tsx_column *column, tsx_op op, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_ranges *set = &c->request.sets[term];
-  const bool nocase = c->plan.access.terms[term].nocase;
-  const unsigned how =
-      tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
-  const bool decimals = column->form == TSX_DATETIME && tsx_times_as_text(column, op, value, how);
+  const bool nocase = c->plan.decoded.terms[term].nocase;
+  const unsigned rules =
+      tsx_connection_text(table->connection) | (c->plan.decoded.terms[term].plainly ? TSX_SQLITE_RULES : 0);
+  const bool decimals = column->form == TSX_DATETIME && tsx_times_as_text(column, op, value, rules);
   if (column->form == TSX_ENUMERATED || op == TSX_IN || nocase || decimals) {
-    int code = decimals                         ? take_decimals(c, term, op, column, value, how)
-               : column->form == TSX_ENUMERATED ? take_enumerated(c, term, op, column, value, how)
-               : nocase                         ? take_nocase(c, term, op, value)
-                                                : take_list(c, term, column, value, how);
+    int code = decimals                         ? add_decimals(c, term, op, column, value, rules)
+               : column->form == TSX_ENUMERATED ? add_codes(c, term, op, column, value, rules)
+               : nocase                         ? add_nocase(c, term, op, value)
+                                                : add_list(c, term, column, value, rules);
     if (code != SQLITE_OK) return code;
     *set = (tsr_ranges){.ranges = c->request.lists[term].ranges,
                         .count = c->request.lists[term].count,
                         .all = c->request.lists[term].everything};
   } else {
     tsx_ranges *ranges = &c->request.values[term];
-    tsx_ranges_make(column, op, value, how, ranges);
+    tsx_ranges_make(column, op, value, rules, ranges);
     if (ranges->count == TSX_NO_MEMORY) return SQLITE_NOMEM;
-    for (int i = 0; i < ranges->count && c->plan.access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
+    for (int i = 0; i < ranges->count && c->plan.decoded.terms[term].numeric; i++)
+      tsx_numeric_range(&ranges->ranges[i]);
     bool everything = ranges->count == TSX_EVERYTHING;
     *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
   }
   return SQLITE_OK;
 }
+
+/* ---- Terms: ranges become a request ------------------------------------------------------------------------------ */
 
 /* Restricts a dimension by a term's ranges, in addition to those of other terms. */
 static void restrict_dimension(array_cursor *c, uint32_t term, uint32_t dimension) {
@@ -419,16 +570,17 @@ static void restrict_dimension(array_cursor *c, uint32_t term, uint32_t dimensio
   first->also = &c->request.sets[term];
 }
 
-static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
+static int apply_to_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->plan.access.terms[term].column];
-  int code = take_set(c, term, column, c->plan.access.terms[term].op, value);
+  const tsx_column *column = &table->columns[c->plan.decoded.terms[term].column];
+  int code = make_ranges(c, term, column, c->plan.decoded.terms[term].op, value);
   if (code == SQLITE_OK) restrict_dimension(c, term, column->field);
   return code;
 }
 
-/* Takes the label's state for the snapshot that the cursor reads, with its values loaded if `values` is set. */
-static int take_label_state(array_cursor *c, tsx_label_column *label, bool values) {
+/* Sets the label's entry of labels.states to its state in the snapshot that the cursor reads. `values`: also loads the
+ * label's values. */
+static int use_label_state(array_cursor *c, tsx_label_column *label, bool values) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_state **state = &c->labels.states[label - table->labels];
   const tsx_snapshot *shown = c->state.snapshot;
@@ -479,32 +631,32 @@ static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *ind
   return SQLITE_OK;
 }
 
-/* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. One search for all
- * terms, since BETWEEN is two of them. */
-static int take_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
-  const tsx_access *access = &c->plan.access;
-  uint32_t first = access->count;
-  for (uint32_t i = access->count; i-- > 0;) {
-    const tsx_op op = access->terms[i].op;
-    if (access->terms[i].column != column) continue;
+/* Applies all terms on a dimension label: the coordinates whose labels satisfy them become ranges of the dimension. One
+ * search serves all terms, since BETWEEN is two of them. */
+static int apply_to_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
+  const tsx_index_plan *plan = &c->plan.decoded;
+  uint32_t first = plan->count;
+  for (uint32_t i = plan->count; i-- > 0;) {
+    const tsx_op op = plan->terms[i].op;
+    if (plan->terms[i].column != column) continue;
     if (op == TSX_IS && sqlite3_value_type(values[i]) == SQLITE_NULL) continue; /* SQLite tests it */
-    int code = take_label_state(c, label, false); /* which also takes new texts of the label's enumeration */
-    if (code == SQLITE_OK) code = take_set(c, i, &label->column, op, values[i]);
+    int code = use_label_state(c, label, false); /* also updates the values of the label's enumeration */
+    if (code == SQLITE_OK) code = make_ranges(c, i, &label->column, op, values[i]);
     if (code != SQLITE_OK) return code;
-    if (first < access->count) c->request.sets[i].also = &c->request.sets[first];
+    if (first < plan->count) c->request.sets[i].also = &c->request.sets[first];
     first = i;
   }
-  if (first == access->count) return SQLITE_OK;
+  if (first == plan->count) return SQLITE_OK;
   int code = find_coordinates(c, first, c->labels.states[label - ((tsx_table *)c->base.pVtab)->labels]->index);
   if (code == SQLITE_OK) restrict_dimension(c, first, label->dimension);
   return code;
 }
 
-/* Takes a term on an attribute as a predicate. All ranges of one attribute become one predicate. */
-static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
+/* Makes a term on an attribute a predicate. All terms on one attribute that have ranges share a predicate. */
+static int apply_to_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   cursor_request *r = &c->request;
-  const tsx_term *taken = &c->plan.access.terms[term];
+  const tsx_term *taken = &c->plan.decoded.terms[term];
   const tsx_column *column = &table->columns[taken->column];
   tsx_op op = taken->op;
   tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME || column->nat_is_null};
@@ -516,7 +668,7 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
     op = TSX_EQ;
     p.negated = true;
   }
-  if (op == TSX_ISNULL && column->form == TSX_ENUMERATED) { /* a code without a label reads as NULL, too */
+  if (op == TSX_ISNULL && column->form == TSX_ENUMERATED) { /* a code without a value reads as NULL, too */
     op = TSX_NOTNULL;
     p.negated = true;
   }
@@ -525,7 +677,7 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
     r->predicates[r->predicate_count++] = p;
     return SQLITE_OK;
   }
-  int code = take_set(c, term, column, op, value);
+  int code = make_ranges(c, term, column, op, value);
   if (code != SQLITE_OK) return code;
   if (r->sets[term].all) return SQLITE_OK; /* the term excludes nothing, not even null: no predicate */
   for (uint32_t i = 0; i < r->predicate_count && !p.negated; i++)
@@ -541,116 +693,75 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
   return SQLITE_OK;
 }
 
-static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
-  const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  for (uint32_t i = 0; i < c->plan.access.count; i++) {
-    const int column = c->plan.access.terms[i].column;
-    int code = SQLITE_OK;
-    if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
-    else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
-    else if (column >= (int)table->column_count && !tsx_label_column_at(table, column))
-      code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan names a column that is not a field", table->path);
-    if (code != SQLITE_OK) return code;
-  }
-  return SQLITE_OK;
-}
-
-static int take_terms(array_cursor *c, sqlite3_value **values) {
+static int apply_terms(array_cursor *c, sqlite3_value **values) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   bool utf16 = tsx_connection_utf16(table->connection);
   c->request.predicate_count = 0;
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->request.dimensions[d] = (tsr_ranges){.all = true};
-  for (uint32_t i = 0; i < c->plan.access.count; i++) {
-    const int column = c->plan.access.terms[i].column;
+  for (uint32_t i = 0; i < c->plan.decoded.count; i++) {
+    const int column = c->plan.decoded.terms[i].column;
     if (column >= (int)table->column_count) continue;
-    const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
-                                                                      : take_attribute(c, i, values[i], utf16);
+    const int code = table->columns[column].description->is_dimension ? apply_to_dimension(c, i, values[i])
+                                                                      : apply_to_attribute(c, i, values[i], utf16);
     if (code != SQLITE_OK) return code;
   }
   for (uint32_t i = 0; i < table->label_count; i++) {
-    const int code = take_label(c, &table->labels[i], TSX_WRITTEN_AT(table) + 1 + (int)i, values);
+    const int code = apply_to_label(c, &table->labels[i], TSX_WRITTEN_AT(table) + 1 + (int)i, values);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
 }
 
-/* Finds the attributes that were dropped since the table was connected; one of the same name that was added later is a
- * different attribute. A statement that uses a dropped one fails. A table with the option as_of keeps the columns of
- * that time. */
-static int find_dropped(array_cursor *c, tsr_error *error) {
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsr_schema *newest = table->schema;
-  if (!table->options.times.has_as_of)
-    TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error));
-  if (newest == c->dropped.newest) return TSR_OK;
-  c->dropped.newest = newest;
-  for (uint32_t i = 0; i < table->column_count; i++) {
-    c->dropped.columns[i] = newest != table->schema;
-    for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
-      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
-    if (!table->columns[i].has_every_cell || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i])
-      continue;
-    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. However
-     * many schemas there are now, only those that are new since the table was connected have to be read. */
-    const int always = tsr_array_always_has(table->array->core, table->columns[i].description, UINT64_MAX, error);
-    if (always < 0) return always;
-    c->dropped.columns[i] = !always;
-  }
-  return TSR_OK;
-}
+/* ---- Order and LIMIT --------------------------------------------------------------------------------------------- */
 
-static int fail_dropped(array_cursor *c, int column) {
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the attribute %s has been dropped: open the database again",
-                       table->path, table->columns[column].name);
-}
-
-/* Sets the order of the request, and how many rows are likely to be read. */
-static void take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
-  const tsx_access *access = &c->plan.access;
+/* Sets the order of the request, and from LIMIT and OFFSET how many rows are likely to be read. */
+static void set_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
+  const tsx_index_plan *plan = &c->plan.decoded;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  for (uint32_t i = 0; i < access->order_count; i++) {
-    const tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
+  for (uint32_t i = 0; i < plan->order_count; i++) {
+    const tsx_label_column *label = tsx_label_column_at(table, plan->order[i].column);
     const bool descending = label && tsx_label_descends(table, label);
     c->request.order[i] =
-        (tsr_sort){.dimension = label ? label->dimension : table->columns[access->order[i].column].field,
-                   .descending = access->order[i].descending != descending};
+        (tsr_sort){.dimension = label ? label->dimension : table->columns[plan->order[i].column].field,
+                   .descending = plan->order[i].descending != descending};
   }
   request->order = c->request.order;
-  request->order_count = access->order_count;
-  if (!access->limit) return;
-  sqlite3_int64 limit = sqlite3_value_int64(values[access->count]), offset = 0;
-  if (access->offset) offset = sqlite3_value_int64(values[access->count + 1]);
-  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* a greater limit is as good as none */
+  request->order_count = plan->order_count;
+  if (!plan->limit) return;
+  sqlite3_int64 limit = sqlite3_value_int64(values[plan->count]), offset = 0;
+  if (plan->offset) offset = sqlite3_value_int64(values[plan->count + 1]);
+  if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* a greater limit says nothing */
     request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
-  if (access->skip && offset > 0) c->position.skip = (uint64_t)offset;
+  if (plan->skip && offset > 0) c->position.skip = (uint64_t)offset;
 }
 
-/* Decides whether the rows must be sorted: whether rows may lack a label of the order. */
+/* Sets *sorts if the cursor must sort the rows itself, because rows may lack a label of the order. */
 static int check_label_order(array_cursor *c, bool *sorts) {
-  const tsx_access *access = &c->plan.access;
+  const tsx_index_plan *plan = &c->plan.decoded;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   tsr_error error;
   tsx_error_init(&error);
-  for (uint32_t i = 0; i < access->order_count; i++) {
-    tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
+  for (uint32_t i = 0; i < plan->order_count; i++) {
+    tsx_label_column *label = tsx_label_column_at(table, plan->order[i].column);
     if (!label) continue;
-    if (label->column.form != TSX_DATETIME && tsx_access_excludes_null(access, access->order[i].column)) continue;
-    const int code = take_label_state(c, label, true);
+    if (label->column.form != TSX_DATETIME && tsx_index_plan_excludes_null(plan, plan->order[i].column)) continue;
+    const int code = use_label_state(c, label, true);
     if (code != SQLITE_OK) return code;
     const int whole = tsx_label_covers(label, c->labels.states[label - table->labels], c->state.core, &error);
     if (whole < 0) return cursor_fail(c, &error);
     *sorts |= !whole;
   }
-  for (uint32_t i = 0; i < access->order_count && *sorts; i++) { /* sorting needs their values, too */
-    tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
-    const int code = label ? take_label_state(c, label, true) : SQLITE_OK;
+  for (uint32_t i = 0; i < plan->order_count && *sorts; i++) { /* sorting needs their values, too */
+    tsx_label_column *label = tsx_label_column_at(table, plan->order[i].column);
+    const int code = label ? use_label_state(c, label, true) : SQLITE_OK;
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
 }
 
-/* Takes the next batch that has rows after those of OFFSET. */
+/* ---- xFilter ----------------------------------------------------------------------------------------------------- */
+
+/* Fetches the next batch that has rows behind those that OFFSET skips. */
 static int cursor_advance(array_cursor *c) {
   cursor_position *p = &c->position;
   tsx_table *table = (tsx_table *)c->base.pVtab;
@@ -680,143 +791,48 @@ static int cursor_advance(array_cursor *c) {
   return SQLITE_OK;
 }
 
-/* Finds the state to read. A cursor never shows what this transaction has written since xOpen, nor what others have
- * committed since the first xFilter. */
-static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
-  const cursor_state *state = &c->state;
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  const int sound = tsx_snapshot_check(state->opened ? state->opened : state->snapshot, error);
-  if (sound < 0) return sound;
-  if (c->request.changed)
-    return tsx_array_snapshot_changed(table->connection, table->array, table->schema, &c->request.changed->core, as_of,
-                                      state->opened != NULL, snapshot, error);
-  if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
-    *snapshot = state->opened;
-    state->opened->cursors++;
-    return TSR_OK;
-  }
-  if (state->snapshot && !state->snapshot->changed && state->snapshot->since == since &&
-      state->snapshot->as_of == as_of) {
-    *snapshot = state->snapshot;
-    state->snapshot->cursors++;
-    return TSR_OK;
-  }
-  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, state->opened != NULL,
-                            snapshot, error);
-}
-
-/* Decodes the plan, unless its text is the same as last time. */
-static int take_plan(array_cursor *c, const char *text, int count) {
-  cursor_plan *plan = &c->plan;
-  const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  if (!text) text = "";
-  if (plan->text && !strcmp(plan->text, text)) return SQLITE_OK;
-  sqlite3_free(plan->text);
-  plan->access.count = 0;
-  if (!(plan->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
-  if (tsx_access_decode(table, text, &plan->access) != SQLITE_OK ||
-      tsx_access_arguments(&plan->access) != (uint32_t)count) {
-    sqlite3_free(plan->text);
-    plan->text = NULL;
-    plan->access.count = 0;
-    return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan does not fit the table: %s", table->path, text);
-  }
-  memset(c->request.lists, 0, plan->access.count * sizeof *c->request.lists);
-  return SQLITE_OK;
-}
-
-/* Opens a reader on the state that the statement sees, unless the present reader is open on it. */
-static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  tsx_snapshot *snapshot = NULL;
-  TSX_TRY(find_snapshot(c, since, as_of, &snapshot, error));
-  tsx_snapshot_release(c->state.snapshot);
-  c->state.snapshot = snapshot;
-  if (c->reader && c->state.core == snapshot->core) return TSR_OK;
-  tsr_reader_close(c->reader);
-  c->reader = NULL;
-  TSX_TRY(tsx_table_update_enumerations(table, error));
-  TSX_TRY(find_dropped(c, error));
-  TSX_TRY(tsx_table_check_codes(table, snapshot->core, error));
-  c->state.core = snapshot->core;
-  return tsr_reader_open(c->state.core, &c->reader, error);
-}
-
-/* Sets up that the rows lack what has not changed, if the request says so. */
-static int take_unchanged(array_cursor *c, uint64_t as_of, tsr_error *error) {
-  const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  const tsx_changed *changed = c->request.changed;
-  tsx_snapshot *before = NULL, *after = NULL;
-  if (!changed || !changed->columns) return TSR_OK;
-  bool *compared = sqlite3_malloc64(table->schema->dimension_count + table->schema->attribute_count);
-  if (!compared) return tsx_out_of_memory(error);
-  memset(compared, 0, table->schema->dimension_count + table->schema->attribute_count);
-  int found = 0;
-  for (int i = 0; i < changed->column_count; i++)
-    for (uint32_t k = 0; k < table->column_count; k++)
-      if (!strcmp(table->columns[k].name, changed->columns[i])) {
-        compared[table->columns[k].field] = true;
-        found++;
-      }
-  int code = TSR_OK;
-  if (found == changed->column_count) {
-    code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
-                              &before, error);
-    if (code >= 0 && changed->merged)
-      code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, as_of,
-                                c->state.opened != NULL, &after, error);
-    if (code >= 0)
-      code = tsr_unchanged_open(before->core, after ? after->core : NULL, compared, table->options.limits.memory_bytes,
-                                &c->request.unchanged, error);
-  }
-  tsx_snapshot_release(before);
-  tsx_snapshot_release(after);
-  sqlite3_free(compared);
-  return code;
-}
-
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
-  const tsx_access *access = &c->plan.access;
+  const tsx_index_plan *plan = &c->plan.decoded;
   tsr_error error;
   tsx_error_init(&error);
   if (c->number > table->cursors.filtered) table->cursors.filtered = c->number;
   count_rows(c);
   clear_request(c);
   uint64_t since = table->options.times.since, as_of = table->options.times.as_of;
-  int code = take_plan(c, text, count);
-  if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
+  int code = decode_plan(c, text, count);
+  if (code == SQLITE_OK) code = read_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
-  if (take_reader(c, since, as_of, &error) < 0 || tsr_reader_expect(c->reader, c->request.expected, &error) < 0 ||
-      take_unchanged(c, as_of, &error) < 0)
+  if (open_reader(c, since, as_of, &error) < 0 || tsr_reader_expect(c->reader, c->request.expected, &error) < 0 ||
+      open_unchanged(c, as_of, &error) < 0)
     return cursor_fail(c, &error);
-  if ((code = take_terms(c, values)) != SQLITE_OK) return code;
-  for (uint32_t i = 0; i < access->count; i++)
-    if (access->terms[i].column < (int)table->column_count && c->dropped.columns[access->terms[i].column])
-      return fail_dropped(c, access->terms[i].column);
+  if ((code = apply_terms(c, values)) != SQLITE_OK) return code;
+  for (uint32_t i = 0; i < plan->count; i++)
+    if (plan->terms[i].column < (int)table->column_count && c->dropped.columns[plan->terms[i].column])
+      return fail_dropped(c, plan->terms[i].column);
   tsr_request request = {.dimensions = c->request.dimensions,
                          .fields = c->fields,
                          .likely = c->likely,
                          .predicates = c->request.predicates,
                          .predicate_count = c->request.predicate_count,
-                         .distinct = access->distinct,
+                         .distinct = plan->distinct,
                          .fill_unwritten = table->options.shows.fill_unwritten,
                          .times = true,
                          .memory_bytes = table->options.limits.memory_bytes,
                          .threads = table->options.limits.threads};
   c->position.skip = 0;
-  take_order(c, values, &request);
+  set_order(c, values, &request);
   bool sorts = false;
   if ((code = check_label_order(c, &sorts)) != SQLITE_OK) return code;
-  code = sorts ? tsx_label_order_open(&c->labels.order, table, c->labels.states, access, c->reader, &request, &error)
+  code = sorts ? tsx_label_order_open(&c->labels.order, table, c->labels.states, plan, c->reader, &request, &error)
                : tsr_reader_start(c->reader, &request, &error);
   return code < 0 ? cursor_fail(c, &error) : cursor_advance(c);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-static int fail_undone(array_cursor *c) {
+static int fail_rolled_back(array_cursor *c) {
   tsr_error error = {0};
   (void)tsx_snapshot_check(c->state.snapshot, &error);
   return cursor_fail(c, &error);
@@ -825,7 +841,7 @@ static int fail_undone(array_cursor *c) {
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   array_cursor *c = (array_cursor *)base;
   c->position.requested = 0;
-  if (c->state.snapshot->undone) return fail_undone(c);
+  if (c->state.snapshot->undone) return fail_rolled_back(c);
   if (++c->position.row < c->position.batch->count) return SQLITE_OK;
   count_rows(c);
   return cursor_advance(c);
@@ -837,7 +853,7 @@ static uint64_t cell_index(const cursor_position *p) {
   return p->batch->selection ? p->batch->selection[p->row] : p->batch->first + p->row;
 }
 
-static int64_t row_of(const cursor_position *p) {
+static int64_t rowid_of(const cursor_position *p) {
   uint64_t i = cell_index(p);
   return p->batch->rowids ? p->batch->rowids[i] : p->batch->row_base + (int64_t)i;
 }
@@ -857,7 +873,7 @@ static void note_requested(array_cursor *c, unsigned what) {
     p->requested = REQUESTED_ALL;
   if (p->requested != REQUESTED_ALL) return;
   if (!table->schema->dense && sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
-    tsx_update_touch(table, c->number, row_of(p));
+    tsx_update_touch(table, c->number, rowid_of(p));
 }
 
 /* as_of and since return exactly the value that was passed, because SQLite may test the comparison again; else NULL. */
@@ -877,7 +893,7 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
   return SQLITE_OK;
 }
 
-static int take_column(array_cursor *c, int column) {
+static int fetch_column(array_cursor *c, int column) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   const tsx_column *shows = &table->columns[column];
   batch_column *current = &c->position.columns[column];
@@ -899,7 +915,7 @@ static int label_value(array_cursor *c, sqlite3_context *context, tsx_label_colu
   if (!c->labels.coordinates[number]) {
     tsr_error error;
     tsx_error_init(&error);
-    const int code = take_label_state(c, label, true);
+    const int code = use_label_state(c, label, true);
     if (code != SQLITE_OK) return code;
     if (tsr_reader_column(c->reader, label->dimension, &c->labels.coordinates[number], &error) < 0)
       return cursor_fail(c, &error);
@@ -915,9 +931,9 @@ static void number_value(const array_cursor *c, sqlite3_context *context, int co
   tsx_number_result(context, table->columns[column].form, current->numbers, cell);
 }
 
-/* Gives any value but a number that is at hand. Not inlined, so that tsx_cursor_column, which a scan calls for each
- * value, saves few registers. */
-static __attribute__((noinline)) int other_value(array_cursor *c, sqlite3_context *context, int column) {
+/* Returns any value that number_value cannot: of a column that the batch has not fetched yet, of text, of a label, ...
+ * Not inlined, so that tsx_cursor_column, which a scan calls for each value, saves few registers. */
+static __attribute__((noinline)) int slow_value(array_cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_column *label = tsx_label_column_at(table, column);
   if (label) return label_value(c, context, label);
@@ -926,7 +942,7 @@ static __attribute__((noinline)) int other_value(array_cursor *c, sqlite3_contex
   const batch_column *current = &c->position.columns[column];
   const tsx_column *shows = &table->columns[column];
   if (!current->cells) {
-    const int code = take_column(c, column);
+    const int code = fetch_column(c, column);
     if (code != SQLITE_OK) return code;
   }
   if (current->numbers) {
@@ -949,8 +965,7 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int n
   array_cursor *c = (array_cursor *)base;
   const tsx_table *table = (const tsx_table *)base->pVtab;
   const int column = tsx_column_own(table, number);
-  if (column >= (int)table->column_count || !c->position.columns[column].numbers)
-    return other_value(c, context, column);
+  if (column >= (int)table->column_count || !c->position.columns[column].numbers) return slow_value(c, context, column);
   if (!sqlite3_vtab_nochange(context)) number_value(c, context, column); /* else xUpdate keeps the cell's bytes */
   return SQLITE_OK;
 }
@@ -959,14 +974,14 @@ static bool is_given(sqlite3_value *time) { return time && sqlite3_value_type(ti
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   array_cursor *c = (array_cursor *)base;
-  if (c->plan.access.distinct) /* SQLite said that one of equal rows suffices, but their rowids differ */
+  if (c->plan.decoded.distinct) /* SQLite said that one of equal rows suffices, but their rowids differ */
     return tsx_vtab_fail(base->pVtab, SQLITE_ERROR,
                          "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that "
                          "has the WHERE and ends with LIMIT -1",
                          ((tsx_table *)base->pVtab)->path);
   ((tsx_table *)base->pVtab)->cursors.read_at_other_time =
       is_given(c->request.times[0]) || is_given(c->request.times[1]);
-  *rowid = row_of(&c->position);
+  *rowid = rowid_of(&c->position);
   note_requested(c, REQUESTED_ROWID);
   return SQLITE_OK;
 }

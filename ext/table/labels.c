@@ -627,7 +627,7 @@ static int add_order_record(tsx_label_order *order, const tsx_table *table, uint
 
 /* Appends the records of a batch. */
 static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_label_state *const *states,
-                           const tsx_access *access, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+                           const tsx_index_plan *plan, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_schema *schema = table->schema;
   const uint64_t before = order->count;
   uint64_t *record;
@@ -640,15 +640,15 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
       const uint64_t i = column->constant ? 0 : tsr_batch_index(batch, r);
       const uint8_t *value = (const uint8_t *)column->values + i * column->cell_size;
       record = order->words + (before + r) * order->size + 1;
-      record[access->order_count + d] = 0;
-      memcpy(&record[access->order_count + d], value, field->cell_size);
-      for (uint32_t k = 0; k < access->order_count; k++) {
-        const tsx_label_column *label = tsx_label_column_at(table, access->order[k].column);
-        if ((label ? label->dimension : table->columns[access->order[k].column].field) != d) continue;
+      record[plan->order_count + d] = 0;
+      memcpy(&record[plan->order_count + d], value, field->cell_size);
+      for (uint32_t k = 0; k < plan->order_count; k++) {
+        const tsx_label_column *label = tsx_label_column_at(table, plan->order[k].column);
+        if ((label ? label->dimension : table->columns[plan->order[k].column].field) != d) continue;
         const uint64_t key =
             label ? order_label_key(label, states[label - table->labels], tsx_label_descends(table, label), value)
                   : order_coordinate_key(field, value);
-        record[k] = access->order[k].descending ? ~key : key;
+        record[k] = plan->order[k].descending ? ~key : key;
       }
     }
   }
@@ -667,11 +667,11 @@ static void leave_one_record(tsx_label_order *order) {
 }
 
 int tsx_label_order_open(tsx_label_order *order, const tsx_table *table, tsx_label_state *const *states,
-                         const tsx_access *access, tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+                         const tsx_index_plan *plan, tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const uint32_t n = table->schema->dimension_count;
   tsr_request all = *request;
   const tsr_batch *batch;
-  *order = (tsx_label_order){.size = 1 + access->order_count + n, .dimensions = n, .request = *request};
+  *order = (tsx_label_order){.size = 1 + plan->order_count + n, .dimensions = n, .request = *request};
   order->points = sqlite3_malloc64(n * (sizeof(tsr_range) + sizeof(tsr_ranges)));
   if (!order->points) return tsx_out_of_memory(error);
   tsr_ranges *ranges = (tsr_ranges *)(void *)(order->points + n);
@@ -686,7 +686,7 @@ int tsx_label_order_open(tsx_label_order *order, const tsx_table *table, tsx_lab
   TSX_TRY(tsr_reader_start(reader, &all, error));
   int any;
   while ((any = tsr_reader_next(reader, &batch, error)) > 0)
-    TSX_TRY(add_order_batch(order, table, states, access, reader, batch, error));
+    TSX_TRY(add_order_batch(order, table, states, plan, reader, batch, error));
   if (any < 0) return any;
   if (order->count > 1) qsort(order->words, order->count, order->size * sizeof(uint64_t), compare_order_records);
   leave_one_record(order);

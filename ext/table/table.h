@@ -453,7 +453,7 @@ int tsx_path_table(tsx_connection *connection, const char *home, const char *pat
                    const char **name, tsr_error *error);
 
 /* ---- best_index.c: xBestIndex, and the plan that it passes to xFilter -------------------------------------------- */
-/* A tsx_access is the plan. idxStr is its text; best_index.c begins with the grammar. */
+/* idxStr is the text of a tsx_index_plan; best_index.c begins with its grammar. */
 
 typedef struct tsx_term { /* one comparison; term n takes argument n of xFilter */
   int column; /* own number; may be as_of or since */
@@ -465,30 +465,30 @@ typedef struct tsx_term { /* one comparison; term n takes argument n of xFilter 
 
 #define TSX_TERMS_MAX 64 /* comparisons beyond this many are left to SQLite */
 
-typedef struct tsx_access {
-  uint32_t count, order_count;
+typedef struct tsx_index_plan {
+  uint32_t count, order_count; /* of terms; of columns in the order */
   tsx_term terms[TSX_TERMS_MAX];
-  struct tsx_access_order {
+  struct tsx_index_plan_order {
     int column; /* a dimension, or a label of one */
     bool descending;
   } order[TSX_TERMS_MAX];
   bool distinct; /* one of the rows that are equal in all columns of the order suffices */
   bool limit, offset; /* LIMIT and OFFSET are arguments of xFilter, after those of the terms */
   bool skip; /* the table itself skips the rows of OFFSET */
-} tsx_access;
+} tsx_index_plan;
 
 /* xBestIndex. */
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
-/* Decodes idxStr for a table whose array is open. Returns SQLITE_OK, or SQLITE_ERROR if the text does not fit the
+/* Decodes idxStr, for a table whose array is open. Returns SQLITE_OK, or SQLITE_ERROR if the text does not fit the
  * table. */
-int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
+int tsx_index_plan_decode(const tsx_table *table, const char *text, tsx_index_plan *plan);
 
 /* Returns true if a term compares the column with something, so that rows with NULL in it cannot match. */
-bool tsx_access_excludes_null(const tsx_access *access, int column);
+bool tsx_index_plan_excludes_null(const tsx_index_plan *plan, int column);
 
 /* Returns the number of arguments that xFilter gets with this plan. */
-uint32_t tsx_access_arguments(const tsx_access *access);
+uint32_t tsx_index_plan_arguments(const tsx_index_plan *plan);
 
 /* ---- labels.c: columns of dimension labels ----------------------------------------------------------------------- */
 /* A label maps each coordinate of a dimension to another value, such as a latitude. Its column follows the dimension's
@@ -602,7 +602,7 @@ typedef struct tsx_label_order { /* `= {0}` is not in use */
 /* Reads and sorts the coordinates of all rows of a request. `states` has the loaded state of each label in the order.
  * TSR_BUDGET: they need more than the table's memory_mb. */
 int tsx_label_order_open(tsx_label_order *order, const tsx_table *table, tsx_label_state *const *states,
-                         const tsx_access *access, tsr_reader *reader, const tsr_request *request, tsr_error *error);
+                         const tsx_index_plan *plan, tsr_reader *reader, const tsr_request *request, tsr_error *error);
 void tsx_label_order_close(tsx_label_order *order);
 
 /* Starts the reader on the cells of the next coordinate. Returns 1; 0 after the last one; or an error. */
