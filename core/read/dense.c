@@ -338,7 +338,7 @@ static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
   w->now = w->next;
   w->next = (tsr_dense_window){0};
   w->has_next = false;
-  TSR_TRY(tsr__reader_take_ahead(w->reader, error));
+  TSR_TRY(tsr__reader_finish_ahead(w->reader, error));
   if (w->reader->predicates.count > 0) return TSR_OK;
   for (uint64_t i = 0; i < w->now.count; i++)
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
@@ -353,7 +353,7 @@ static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
 static int begin_next_window(tsr_dense_windows *w, tsr_error *error) {
   tsr_error one = {0};
   uint64_t bytes;
-  if (w->walk.ended || !tsr__reader_may_ahead(w->reader)) return TSR_OK;
+  if (w->walk.ended || !tsr__reader_may_load_ahead(w->reader)) return TSR_OK;
   const int rc = make_dense_window(w, &w->next, true, &bytes, &one);
   if (rc < 0 && w->offer_failed) return tsr__fail(error, rc, "%s", one.message);
   TSR_TRY(tsr__only_cancelled(rc, &one, error));
@@ -960,7 +960,7 @@ static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) 
 
 static void close_dense(tsr_batch_iterator *iterator) {
   dense_iterator *it = (dense_iterator *)iterator;
-  tsr__reader_drop_ahead(it->reader);
+  tsr__reader_cancel_ahead(it->reader);
   drop_sparse_tiles(it);
   dense_windows_close(&it->windows);
 }

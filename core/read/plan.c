@@ -9,7 +9,7 @@
  * the spans cut is expanded. In a leaf that is cut, cells are assumed to be spread evenly over its MBR. If a level has
  * many nodes, a sample represents them all, so that an estimate takes about the same time for any array.
  *
- * Written boxes, in the last section, tell where in a dense array any cell was written.
+ * Written boxes, in the last section, are the parts of a dense array in which any cell was written.
  */
 #include "read/reader.h"
 
@@ -154,7 +154,7 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
 }
 
 /* Hints to the store that the metadata of the fragments that meet the spans will be read. */
-static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
+static void prefetch_metadata(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
   tsr_fragment **met;
   uint64_t n = 0;
   if (!tsr__store_prefetches(snapshot->array->store) || snapshot->fragment_count == 0 ||
@@ -168,8 +168,9 @@ static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool loss
   tsr__free(met);
 }
 
-/* The same for a dense plan: for its boxes, from the newest down to the first that covers the whole selection. */
-static void expect_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
+/* The same for a dense plan: for the fragments of its boxes, from the newest down to the first that covers the whole
+ * selection. */
+static void prefetch_metadata_of_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
   tsr_fragment **met;
   uint64_t n = 0;
   bool covered = false;
@@ -194,7 +195,7 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
   plan->lossy = tsr_coordinates_lossy(snapshot->schema);
-  expect_met(snapshot, plan->spans, plan->lossy);
+  prefetch_metadata(snapshot, plan->spans, plan->lossy);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
     if (!plan->lossy && !fragment_meets(snapshot->schema, fragment, plan->spans)) {
@@ -308,11 +309,11 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
 static int make_plan(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   if (!snapshot->schema->dense) return plan_sparse(snapshot, count, arena, plan, error);
   TSR_TRY(plan_dense(snapshot, count, arena, plan, error));
-  if (!plan->empty) expect_boxes(snapshot, plan);
+  if (!plan->empty) prefetch_metadata_of_boxes(snapshot, plan);
   return TSR_OK;
 }
 
-/* Fails if the request meets cells that the snapshot lacks, because a merge or a purge took them from the past. */
+/* Fails if the request selects cells that the snapshot has lost: a merge or a purge has removed them from the past. */
 static int check_kept(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_error *error) {
   const tsr_loss *losses = (const tsr_loss *)(const void *)snapshot->losses.data;
   for (uint64_t i = 0; i < snapshot->losses.size / sizeof *losses; i++)
@@ -399,20 +400,20 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
 
 /* Returns the position of `text` among strings that share its first `skip` bytes, from 0 to 1: its next bytes read as a
  * fraction. */
-static double place_of(const uint8_t *text, uint64_t size, uint64_t skip) {
-  double place = 0, unit = 1;
+static double text_fraction(const uint8_t *text, uint64_t size, uint64_t skip) {
+  double fraction = 0, unit = 1;
   for (uint64_t i = skip; i < skip + 8; i++) {
     unit /= 256;
-    if (i < size) place += unit * text[i];
+    if (i < size) fraction += unit * text[i];
   }
-  return place;
+  return fraction;
 }
 
 static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low_size, const uint8_t *high,
                         uint64_t high_size, double least) {
   uint64_t skip = 0;
   while (skip < low_size && skip < high_size && low[skip] == high[skip]) skip++;
-  const double first = place_of(low, low_size, skip), last = place_of(high, high_size, skip);
+  const double first = text_fraction(low, low_size, skip), last = text_fraction(high, high_size, skip);
   if (!(last > first)) return 1;
   double part = 0;
   uint64_t seen = 0;
@@ -422,8 +423,8 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
     if (tsr__bytes_compare(s->low, s->low_size, high, high_size) > 0) break;
     const bool from_low = tsr__bytes_compare(s->low, s->low_size, low, low_size) <= 0,
                to_high = s->high_open || tsr__bytes_compare(s->high, s->high_size, high, high_size) >= 0;
-    const double a = from_low ? first : place_of(s->low, s->low_size, skip),
-                 b = to_high ? last : place_of(s->high, s->high_size, skip);
+    const double a = from_low ? first : text_fraction(s->low, s->low_size, skip),
+                 b = to_high ? last : text_fraction(s->high, s->high_size, skip);
     part += TSR_MAX((b - a) / (last - first), least);
     seen++;
   }
@@ -432,7 +433,7 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
 
 /* Relates the MBR of an R-tree node with about `cells` cells to the spans, and estimates the fraction of its cells that
  * they select. */
-static tsr_relation weigh_node(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
+static tsr_relation estimate_node(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
   const uint32_t n = e->rtree->dimensions;
   const uint64_t *keys = e->rtree->keys[level] + node * n * 2;
   const uint64_t *sizes = e->rtree->sizes ? e->rtree->sizes[level] + node * n * 2 : NULL;
@@ -488,7 +489,7 @@ static void estimate_fragment(estimator *e) {
     uint64_t cuts = 0;
     for (uint64_t i = 0; i < count; i++) {
       double cells, part, tiles = leaves_below(e, level, nodes[i], &cells);
-      const tsr_relation relation = weigh_node(e, level, nodes[i], cells, &part);
+      const tsr_relation relation = estimate_node(e, level, nodes[i], cells, &part);
       if (relation == TSR_OUTSIDE) continue;
       if (relation == TSR_OVERLAP && !leaf) {
         cut[cuts++] = nodes[i];
@@ -552,7 +553,7 @@ static int estimate_sparse(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_e
   estimator e = {.schema = snapshot->schema, .spans = spans};
   bool all = true;
   for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++) all = all && spans[d].all;
-  if (!all) expect_met(snapshot, spans, false);
+  if (!all) prefetch_metadata(snapshot, spans, false);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     e.fragment = snapshot->fragments[f].fragment;
     if (!fragment_meets(snapshot->schema, e.fragment, spans)) continue;

@@ -1,15 +1,14 @@
 /* reader.c: the public functions of readers, and what all iterators share: pinned tiles, columns, windows.
  *
- * Starting a reader makes its tests and its plan, and opens the iterator that fits the request. An iterator pins the
- * tiles of a window (tsr__reader_pin), requests their slots, loads all requests at once (tsr__reader_load), and hands
- * out batches. While the caller takes them, the next window may already be loading on the workers.
+ * * Starting a reader makes its predicates and its plan, and opens the iterator that fits the request. An iterator pins
+ * the tiles of a window (tsr__reader_pin), requests their slots, loads all requests at once (tsr__reader_load), and
+ * hands out batches. While the caller takes them, the next window may already be loading on the workers.
  *
- * A join restarts its reader for each outer row, so a reader keeps its memory across starts: its arenas keep their
+ * * A join restarts its reader for each outer row, so a reader keeps its memory across starts: its arenas keep their
  * largest block, and pinned tiles come from a free list. From the second start on it also keeps the decoded tiles that
  * it unpinned last.
  *
- * Sections: open and close; batches (start, next, column); pinned tiles; windows; the next window.
- */
+ * * Sections: open and close; batches (start, next, column); pinned tiles; windows; the next window. */
 #include "read/reader.h"
 
 #include <stdatomic.h>
@@ -24,11 +23,11 @@
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */
-/* Window sizes if the store fetches ahead, where one more wait costs more than a few tiles too many. The first window
- * has one tile, unless the fields to be read are already known; the second has EXPECTED_TILES, and each later one twice
- * as many as the one before. */
-#define EXPECTED_TILES     32
-#define EXPECTED_TILES_MAX 256
+/* Window sizes if the store prefetches: there, waiting once more costs more than reading a few tiles too many. The
+ * first window has one tile, unless the fields to be read are already known; the second has PREFETCH_TILES, and each
+ * later one twice as many as the one before. */
+#define PREFETCH_TILES     32
+#define PREFETCH_TILES_MAX 256
 #define KEPT_PART          8 /* kept tiles take at most 1/KEPT_PART of the budget */
 #define FREE_BYTES         (UINT64_C(16) << 20) /* loading ahead leaves this much, and half of the budget, free */
 
@@ -68,7 +67,7 @@ static int allocate(tsr_reader *reader, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Gives back kept tiles, oldest first, until the rest take at most `bytes` bytes. */
+/* Releases kept tiles, oldest first, until the others take at most `bytes` bytes. */
 static void forget_kept(tsr_reader *reader, uint64_t bytes) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
   uint32_t i = 0;
@@ -86,7 +85,8 @@ void tsr__reader_forget(tsr_reader *reader) {
   tsr__read_ordered_forget(reader);
 }
 
-/* Gives back kept tiles for memory that is needed. A worker must not: the reader's own thread may be using the list. */
+/* Releases the kept tiles if memory runs out; returns true if there were any. A worker must not: the reader's own
+ * thread may be using the list. */
 static bool relieve_memory(void *argument) {
   tsr_reader *reader = argument;
   if (tsr__on_worker()) return false;
@@ -176,9 +176,9 @@ void tsr_reader_close(tsr_reader *reader) {
 
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Adds the tested fields to the fields to decode, and notes whether there are others: those wait until it is known
- * which tiles have cells that pass. */
-static void note_fields(tsr_reader *reader) {
+/* Adds the fields that predicates read to the fields to decode. Sets has_other_fields if there are others: these are
+ * not loaded before it is known which tiles have cells that pass. */
+static void decode_predicate_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
   for (uint32_t i = 0; i < reader->predicates.count; i++)
     reader->request.fields[reader->predicates.list[i].field] = false;
@@ -202,8 +202,8 @@ void tsr__reader_rewind(tsr_reader *reader) {
   reader->predicates.marked_tiles = reader->predicates.marked = reader->predicates.spared = 0;
 }
 
-/* Makes written boxes if the reader can skip space tiles without any written cell, because the request selects no such
- * cell or because the whole-tile shortcut takes them as boxes. */
+/* Makes written boxes if the reader can skip space tiles without any written cell: because the request does not ask for
+ * unwritten cells, or because the whole-tile shortcut takes them as boxes. */
 static int make_written_boxes(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
   if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->mode.take))
@@ -228,7 +228,7 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   reader->request.gives_unwritten = parent->request.gives_unwritten;
   reader->predicates.list = parent->predicates.list;
   reader->predicates.count = parent->predicates.count;
-  note_fields(reader);
+  decode_predicate_fields(reader);
   TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
   TSR_TRY(make_written_boxes(reader, error));
   if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
@@ -245,7 +245,7 @@ int tsr__reader_start_at(tsr_reader *reader, const tsr_reader *parent, const tsr
   reader->request.times = true;
   reader->predicates.fill_unwritten = parent->predicates.fill_unwritten;
   reader->predicates.count = 0;
-  note_fields(reader);
+  decode_predicate_fields(reader);
   TSR_TRY(tsr__plan_make_at(reader->snapshot, window, &reader->arena, &reader->plan, error));
   if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
   reader->done = reader->plan.empty;
@@ -297,15 +297,16 @@ static int narrow_plan(tsr_reader *reader, const tsr_request *request, tsr_error
   return tsr__plan_make_within(reader->snapshot, spans, &reader->arena, plan, error);
 }
 
-/* Starts a distinct request: a dense array gets a smaller plan; for a sparse one, ordered.c drops the repeats. */
+/* Prepares a distinct request: a dense array gets a smaller plan; of a sparse one, ordered.c drops repeated rows. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  if (reader->predicates.count > 0) return TSR_OK; /* equal rows may differ in whether they pass the tests */
+  if (reader->predicates.count > 0)
+    return TSR_OK; /* of two equal rows, one may satisfy the predicates and the other not */
   reader->request.distinct = !reader->snapshot->schema->dense;
   return reader->request.distinct ? TSR_OK : narrow_plan(reader, request, error);
 }
 
-/* Takes everything of a request but its ranges. */
-static int take_request(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+/* Sets up everything of a request but its ranges, of which start_plan makes the plan. */
+static int set_request(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const uint32_t n = field_count(snapshot->schema);
   tsr__memory_set_limit(&reader->memory, request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY);
@@ -319,7 +320,7 @@ static int take_request(tsr_reader *reader, const tsr_request *request, tsr_erro
   TSR_TRY(tsr__predicates_make(reader, request, error));
   const bool written_only = reader->mode.written_only || snapshot->shows != TSR_SHOWS_CELLS;
   reader->request.gives_unwritten = !written_only && tsr__predicates_pass_unwritten(reader);
-  note_fields(reader);
+  decode_predicate_fields(reader);
   return TSR_OK;
 }
 
@@ -337,12 +338,13 @@ static int start_plan(tsr_reader *reader, const tsr_request *request, tsr_error 
 }
 
 static int start_request(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  TSR_TRY(take_request(reader, request, error));
-  int single = 0;
-  if (reader->snapshot->losses.size == 0) /* else the plan looks whether the request meets what is lost */
-    TSR_TRY(single = reader->expected ? tsr__read_expected_open(reader, request, &reader->iterator, error)
-                                      : tsr__read_point_open(reader, request, &reader->iterator, error));
-  if (single == 0) return start_plan(reader, request, error);
+  TSR_TRY(set_request(reader, request, error));
+  int without_plan = 0; /* 1: the request is a look-up that needs no plan */
+  if (reader->snapshot->losses.size ==
+      0) /* else only the plan finds out whether the request needs cells that are lost */
+    TSR_TRY(without_plan = reader->expected ? tsr__read_expected_open(reader, request, &reader->iterator, error)
+                                            : tsr__read_point_open(reader, request, &reader->iterator, error));
+  if (without_plan == 0) return start_plan(reader, request, error);
   reader->plan = (tsr_plan){0};
   reader->done = false;
   return TSR_OK;
@@ -386,9 +388,9 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
     reader->columns.current[field] = c;
     reader->columns.ready[field] = true;
     reader->request.fields[field] = true; /* the next windows decode it in parallel */
-    bool tested = field < reader->snapshot->schema->dimension_count && reader->snapshot->schema->dense;
-    for (uint32_t i = 0; i < reader->predicates.count; i++) tested |= reader->predicates.list[i].field == field;
-    reader->predicates.has_other_fields |= !tested;
+    bool loaded_first = field < reader->snapshot->schema->dimension_count && reader->snapshot->schema->dense;
+    for (uint32_t i = 0; i < reader->predicates.count; i++) loaded_first |= reader->predicates.list[i].field == field;
+    reader->predicates.has_other_fields |= !loaded_first;
   }
   *column = &reader->columns.current[field];
   return TSR_OK;
@@ -480,7 +482,7 @@ static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_
 }
 
 /* Serves requests from the kept tiles, and removes those requests from the list. */
-static void take_kept(tsr_reader *reader) {
+static void serve_kept(tsr_reader *reader) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
   uint64_t count, left = 0, found = 0;
   tsr_tile_request *requests = requests_of(&reader->window.requests, &count);
@@ -514,7 +516,7 @@ void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned) {
   reader->tiles.free = pinned;
 }
 
-/* Leaves out the cells before and after all blocks that are needed. */
+/* Narrows the request to the blocks from the first to the last that is needed. */
 static void narrow_request(tsr_tile_request *request) {
   uint64_t first = request->first / TSR_NEEDED_CELLS, last = (request->end - 1) / TSR_NEEDED_CELLS;
   while (first < last && !request->needed[first]) first++;
@@ -582,7 +584,7 @@ static void cancel_ahead(tsr_reader *reader) {
 }
 
 int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
-  if (reader->tiles.kept.count > 0) take_kept(reader);
+  if (reader->tiles.kept.count > 0) serve_kept(reader);
   const uint64_t size = reader->window.requests.size;
   const int rc = load_requests(reader, &reader->window.requests, error);
   if (!tsr__lacks_memory(rc) || !reader->window.ahead.loading) return rc;
@@ -600,9 +602,10 @@ static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *
   return (uint64_t)(field - reader->snapshot->schema->fields) * pinned->tiles[slot]->cells * field->cell_size;
 }
 
-/* Returns where cell `first` of a tile is, or would be if it is before the first one that is decoded: then nobody reads
- * it. */
-static const uint8_t *place_of(const uint8_t *cells, const tsr_tile *tile, uint64_t first, uint64_t size) {
+/* Returns a pointer to cell number `first` of a tile. `cells` begins at tile->first, the first cell that is decoded; if
+ * `first` is before it, the pointer is only computed with, and nobody reads there. `size` is that of a cell, in
+ * bytes. */
+static const uint8_t *cells_from(const uint8_t *cells, const tsr_tile *tile, uint64_t first, uint64_t size) {
   return (const uint8_t *)((uintptr_t)cells + (uintptr_t)((first - tile->first) * size));
 }
 
@@ -610,12 +613,12 @@ void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pi
                              int64_t slot, uint64_t first, tsr_column *column) {
   const tsr_tile *tile = pinned->tiles[slot];
   *column = (tsr_column){.values = tile->values,
-                         .validity = tile->validity ? place_of(tile->validity, tile, first, 1) : NULL};
+                         .validity = tile->validity ? cells_from(tile->validity, tile, first, 1) : NULL};
   if (field->values_per_cell == TSR_VARIABLE) {
     column->offsets = tile->offsets + first;
   } else {
     column->values =
-        place_of(tile->values + coordinates_at(reader, pinned, field, slot), tile, first, field->cell_size);
+        cells_from(tile->values + coordinates_at(reader, pinned, field, slot), tile, first, field->cell_size);
     column->cell_size = field->cell_size;
   }
 }
@@ -661,21 +664,22 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
-static bool is_expecting(const tsr_reader *reader) {
+static bool prefetches(const tsr_reader *reader) {
   return reader->progress.limit == 0 && tsr__store_prefetches(reader->snapshot->array->store);
 }
 
 uint64_t tsr__reader_window(tsr_reader *reader) {
-  const bool expecting = is_expecting(reader);
+  const bool prefetching = prefetches(reader);
   const uint64_t most =
-      TSR_MAX((uint64_t)READER_TILES_FOR_A_THREAD * reader->threads, expecting ? EXPECTED_TILES_MAX : 1);
+      TSR_MAX((uint64_t)READER_TILES_FOR_A_THREAD * reader->threads, prefetching ? PREFETCH_TILES_MAX : 1);
   uint64_t n = reader->progress.window_tiles;
-  if (expecting && n < EXPECTED_TILES && memchr(reader->request.fields, true, field_count(reader->snapshot->schema)))
-    n = EXPECTED_TILES;
+  if (prefetching && n < PREFETCH_TILES && memchr(reader->request.fields, true, field_count(reader->snapshot->schema)))
+    n = PREFETCH_TILES;
   if (reader->progress.limit > 0 &&
-      reader->progress.given >= reader->progress.limit) /* the caller takes more than expected: expect as many again */
+      reader->progress.given >=
+          reader->progress.limit) /* the caller has read past its limit: expect it to read as much again */
     reader->progress.limit = tsr__mul_sat(2, reader->progress.given);
-  reader->progress.window_tiles = TSR_MIN(TSR_MAX(2 * n, expecting ? EXPECTED_TILES : 1), most);
+  reader->progress.window_tiles = TSR_MIN(TSR_MAX(2 * n, prefetching ? PREFETCH_TILES : 1), most);
   return n;
 }
 
@@ -685,10 +689,9 @@ bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells) {
 
 /* ---- The next window --------------------------------------------------------------------------------------------- */
 
-bool tsr__reader_may_ahead(const tsr_reader *reader) {
+bool tsr__reader_may_load_ahead(const tsr_reader *reader) {
   return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded &&
-         reader->progress.window_tiles > (is_expecting(reader) ? EXPECTED_TILES : 2) &&
-         !tsr__reader_suffices(reader, 0);
+         reader->progress.window_tiles > (prefetches(reader) ? PREFETCH_TILES : 2) && !tsr__reader_suffices(reader, 0);
 }
 
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {
@@ -703,14 +706,14 @@ int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error)
   if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
   tsr_tile_request *list = requests_of(&ahead->requests, &count);
   if (count == 0) return TSR_OK;
-  tsr_error ignored; /* tsr__reader_take_ahead tries again, and reports errors that persist */
+  tsr_error ignored; /* tsr__reader_finish_ahead tries again, and reports errors that persist */
   const int rc = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
                                  &reader->memory, &ignored);
   ahead->loading = rc >= 0;
   return tsr__only_cancelled(rc, &ignored, error);
 }
 
-int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
+int tsr__reader_finish_ahead(tsr_reader *reader, tsr_error *error) {
   tsr_read_ahead *ahead = &reader->window.ahead;
   const tsr_arena arena = reader->window.arena;
   tsr_error ignored;
@@ -731,7 +734,7 @@ int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
   return TSR_OK;
 }
 
-void tsr__reader_drop_ahead(tsr_reader *reader) {
+void tsr__reader_cancel_ahead(tsr_reader *reader) {
   cancel_ahead(reader);
   reader->window.ahead.requests.size = 0;
 }

@@ -262,8 +262,7 @@ typedef struct tsr_tile_request { /* one slot of one tile */
   uint32_t slot;
   uint64_t number; /* of the tile in the fragment */
   uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
-  /* borrowed: of these, only the cells in blocks that it marks, see tsr_tile_source; NULL: all */
-  const uint8_t *needed;
+  const uint8_t *needed; /* of these, only the cells in blocks that it marks (tsr_tile_source); NULL: all; borrowed */
   uint64_t partly; /* for the loader: cells that earlier loads decoded in parts */
   /* NULL, or what gets the cells, in order, if the tile is not in memory, would not go into the cache either and
    * tsr__tile_divides: then `tile` stays NULL. Borrowed. */
@@ -474,16 +473,16 @@ typedef struct tsr_whole_tile {
  * batch; 0 if the tile must be read; < 0: error. May load statistics: no borrowed file is in use during the call. */
 typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
-/* What a reader of the engine's own does that readers of hosts do not. It holds for all requests of the reader. `=
- * {0}`: nothing. */
+/* Differences between the engine's own readers and those that hosts open. They hold for all requests of the reader. `=
+ * {0}`: none. */
 typedef struct tsr_reader_mode {
-  tsr_whole_tile_shortcut take; /* NULL: all selected cells come in batches */
+  tsr_whole_tile_shortcut take; /* is offered whole tiles; NULL: all selected cells come in batches */
   void *take_argument;
   bool written_only; /* cells of a dense array that were never written are left out */
   /* The cells of tiles that are read come untested; the predicates only say which tiles, and which unwritten cells, to
    * leave out. */
   bool untested;
-  bool skips; /* with `untested`: the caller leaves out cells that `needed` of the iterator marks so */
+  bool skips; /* with `untested`: the caller leaves out cells in blocks that the iterator's `needed` does not mark */
 } tsr_reader_mode;
 
 typedef struct tsr_reader_request { /* which cells and columns the start requested, besides plan and predicates */
@@ -519,8 +518,8 @@ typedef struct tsr_reader_predicates { /* the request's predicates (predicate.c)
 } tsr_reader_predicates;
 
 typedef struct tsr_reader_progress { /* decides how large the next window is */
-  uint64_t limit; /* number of cells that the caller is likely to take; 0: all. Doubled when it takes more */
-  uint64_t given; /* cells in the windows so far */
+  uint64_t limit; /* number of cells that the caller is likely to read; 0: all. Doubled when it reads more */
+  uint64_t given; /* selected cells in the windows so far */
   uint64_t window_tiles; /* tiles in the next window, at most */
 } tsr_reader_progress;
 
@@ -561,10 +560,10 @@ struct tsr_reader {
   tsr_reader_tiles tiles;
 };
 
-/* Ends the present request, and gives back what it has taken except for kept tiles. Each start begins with it. */
+/* Ends the present request, and releases what it holds except for kept tiles. Each start begins with this. */
 void tsr__reader_rewind(tsr_reader *reader);
 
-/* Gives back the tiles that the reader keeps for its next start. */
+/* Releases the tiles that the reader keeps for its next start. */
 void tsr__reader_forget(tsr_reader *reader);
 
 /* Opens a reader whose budget is part of the budget `memory`; `mode` NULL: as for a host. */
@@ -641,18 +640,18 @@ bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells);
 
 /* Returns true if the next window should be loaded while the current one is handed out: not during the first window,
  * not past the limit, and only with more than one thread. */
-bool tsr__reader_may_ahead(const tsr_reader *reader);
+bool tsr__reader_may_load_ahead(const tsr_reader *reader);
 
 /* Starts to load the requests as the next window, which lives in window.ahead.arena and whose tiles take `bytes` when
- * decoded. If the load cannot start, for lack of memory or for another reason, tsr__reader_take_ahead does all of it;
+ * decoded. If the load cannot start, for lack of memory or for another reason, tsr__reader_finish_ahead does all of it;
  * TSR_INTERRUPT is the only error here. */
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error);
 
 /* Makes the next window the current one: finishes its load, and makes its arena reader->window.arena. */
-int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error);
+int tsr__reader_finish_ahead(tsr_reader *reader, tsr_error *error);
 
 /* Cancels the next window. */
-void tsr__reader_drop_ahead(tsr_reader *reader);
+void tsr__reader_cancel_ahead(tsr_reader *reader);
 
 /* Returns how many threads the caller may use on the current batch: 1 while workers load the next window. */
 unsigned tsr__reader_threads(const tsr_reader *reader);
@@ -772,7 +771,7 @@ int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_
                             tsr_error *error);
 void tsr__read_expected_free(tsr_reader *reader); /* does nothing if the reader expects nothing */
 
-/* ---- point.c: some neighbouring cells of a dense array, as look-ups request them, without a plan ------------------ */
+/* ---- point.c: some neighbouring cells of a dense array, as look-ups request them, without a plan ---------------- */
 
 /* Returns a range whose two ends are the only value of a dimension that a request selects; NULL: there may be more. */
 const tsr_range *tsr__single_value(const tsr_field *field, const tsr_ranges *ranges);

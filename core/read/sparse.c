@@ -73,7 +73,8 @@ static bool conditions_have_times(const tsr_snapshot_fragment *f) {
   return false;
 }
 
-/* Returns true if the cells must be compared with the spans of dimension d. */
+/* Returns true if the tile's cells must be compared with the spans of dimension d: the tile's MBR alone does not show
+ * that they lie within. */
 static bool must_compare(const sparse_iterator *it, const tsr_sparse_tile *tile, uint32_t d) {
   const tsr_spans *spans = &it->reader->plan.spans[d];
   const tsr_rtree *rtree = fragment_of(it, tile)->fragment->metadata.rtree; /* the plan has loaded it */
@@ -135,9 +136,9 @@ static int load_fields(tsr_reader *reader, tsr_error *error) {
   return tsr__lacks_memory(rc) ? TSR_OK : rc;
 }
 
-/* Requests the fields that are certain to be needed of a tile with all cells selected. If the store fetches ahead, does
- * so too if only some cells may be selected: few such tiles have none, and a second wait costs more than their
- * bytes. */
+/* Requests the fields that are certain to be needed, of a tile with all cells selected. If the store prefetches, also
+ * of a tile of which only some cells may be selected: rarely is none of them, and a second wait costs more than the
+ * bytes of such a tile. */
 static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   if (f->cut || (!tile->plan.inside && !tsr__store_prefetches(it->reader->snapshot->array->store))) return TSR_OK;
@@ -185,8 +186,8 @@ static bool has_unique_places(const sparse_iterator *it, const tsr_sparse_tile *
          !it->reader->plan.lossy;
 }
 
-/* Finds the only cell with the coordinates that are asked for. Returns 1; 0 if the cells must be compared one by one:
- * something else is asked for, several cells of the tile may have the same coordinates, or none is where it belongs. */
+/* Finds the cell of a point query by binary search. Returns 1; 0 if the cells must be compared one by one: the request
+ * is not a point, several cells of the tile may have the same coordinates, or there is no cell at the point. */
 static int find_point(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_schema *schema = it->reader->snapshot->schema;
   tsr_point_column columns[TSR_JOINT_MAX];
@@ -324,7 +325,7 @@ static int keep_selected(sparse_iterator *it, tsr_sparse_tile *tile, const uint8
   if (!memchr(keep, 0, tile->count)) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
   for (uint64_t i = 0, word; i < tile->count; i++) {
-    if (i + sizeof word <= tile->count) { /* often few are kept: no word of keep has one of them */
+    if (i + sizeof word <= tile->count) { /* often few are kept: skip 8 cells at once if none of them is */
       memcpy(&word, keep + i, sizeof word);
       if (word == 0) {
         i += sizeof word - 1;
@@ -351,9 +352,9 @@ static int evaluate_condition(sparse_iterator *it, const tsr_sparse_tile *tile, 
   return TSR_OK;
 }
 
-/* The same, but keeps cells that are newer than the condition. */
-static int test_condition(sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
-                          tsr_error *error) {
+/* The same, but the condition does not delete cells that are newer than itself. */
+static int evaluate_condition_at_time(sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                                      tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   TSR_TRY(evaluate_condition(it, tile, condition, error));
   if (f->fragment->metadata.has_times && condition->time < f->fragment->parsed.end) {
@@ -366,7 +367,7 @@ static int test_condition(sparse_iterator *it, const tsr_sparse_tile *tile, cons
 
 static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
                            tsr_error *error) {
-  TSR_TRY(test_condition(it, tile, condition, error));
+  TSR_TRY(evaluate_condition_at_time(it, tile, condition, error));
   return keep_selected(it, tile, it->keep.data, error);
 }
 
@@ -377,7 +378,7 @@ static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile)
 
 /* Sets it->keep[position] to 0 for the selected rows that the transaction has deleted, else to 1. Returns 1; 0 if there
  * is no such row, and `keep` is not set. */
-static int test_removed(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_error *error) {
+static int find_removed(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   const bool uncommitted = fragment_of(it, tile)->fragment->run.uncommitted;
   const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
@@ -397,7 +398,7 @@ static int test_removed(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_er
 }
 
 static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
-  const int some = test_removed(it, tile, error);
+  const int some = find_removed(it, tile, error);
   return some <= 0 ? some : keep_selected(it, tile, it->keep.data, error);
 }
 
@@ -406,10 +407,10 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 
 #define NOT_DROPPED (UINT64_MAX - 1) /* UINT64_MAX: by the transaction, which has no time yet */
 
-static void note_dropped(const sparse_iterator *it, const tsr_sparse_tile *tile, uint64_t time) {
+static void record_dropped(const sparse_iterator *it, const tsr_sparse_tile *tile, uint64_t time) {
   for (uint64_t i = 0; i < tile->count; i++) {
-    uint64_t *noted = &tile->dropped[tile->cells ? tile->cells[i] : i];
-    if (!it->keep.data[i] && (*noted == NOT_DROPPED || time < *noted)) *noted = time;
+    uint64_t *recorded = &tile->dropped[tile->cells ? tile->cells[i] : i];
+    if (!it->keep.data[i] && (*recorded == NOT_DROPPED || time < *recorded)) *recorded = time;
   }
 }
 
@@ -424,8 +425,8 @@ static bool has_condition(const tsr_snapshot *snapshot, uint64_t time) {
   return low < snapshot->condition_count && snapshot->conditions[low]->time == time;
 }
 
-/* Notes the cells that a merge has marked as deleted by one of the snapshot's conditions. */
-static void note_dated(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+/* Records the cells that a merge has marked as deleted by one of the snapshot's conditions. */
+static void record_dated(const sparse_iterator *it, const tsr_sparse_tile *tile) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   if (!fragment_of(it, tile)->fragment->metadata.has_delete_metadata) return;
   const uint64_t *times = system_values(it, tile, TSR_SLOT_DELETE_TIMES);
@@ -436,8 +437,8 @@ static void note_dated(const sparse_iterator *it, const tsr_sparse_tile *tile) {
   }
 }
 
-/* Keeps the cells that were noted; a cell that was written when it was dropped gets the time 0. */
-static int keep_noted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+/* Keeps the cells that were recorded; a cell that was written at the time when it was dropped, or later, gets 0. */
+static int keep_recorded(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const tsr_fragment *fragment = f->fragment;
   const uint64_t *times = fragment->metadata.has_times ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
@@ -462,7 +463,7 @@ static bool drops_by_coordinates(const tsr_snapshot *snapshot) {
   return true;
 }
 
-#define PLACES_MAX 256u /* more places of a condition's child are not looked for one by one */
+#define PLACES_MAX 256u /* places of a condition's child that are looked up one by one, at most */
 
 typedef struct value_list { /* of a dimension, within a tile's MBR */
   tsr_place_coordinate values[PLACES_MAX];
@@ -513,8 +514,8 @@ static bool list_values(const tsr_condition_node *node, const tsr_field *dimensi
   return true;
 }
 
-/* Lists for each dimension the values at which a condition's child is false, if these are the cells of some places
- * only: an OR that says of each dimension "not in this set", or the one of them if there is one. Returns the number of
+/* If a condition's child is false at some places only, lists their coordinates for each dimension. Such a child is an
+ * OR that says of each dimension "not in this set", or that alone if there is one dimension. Returns the number of
  * places within the tile's MBR, or -1. */
 static int64_t list_places(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
                            value_list *lists) {
@@ -647,7 +648,7 @@ static int choose_by_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, tsr
   return keep_selected(it, tile, chosen, error);
 }
 
-/* For a snapshot that shows what deletes have dropped: keeps these cells, and notes when each of them was. */
+/* For a snapshot that shows what deletes have dropped: keeps these cells, and records when each of them was dropped. */
 static int keep_dropped(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   if (tile->count == 0) return TSR_OK;
@@ -655,15 +656,15 @@ static int keep_dropped(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
   TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, &tile->dropped, error));
   for (uint64_t i = 0; i < tile->count; i++) tile->dropped[tile->cells ? tile->cells[i] : i] = NOT_DROPPED;
-  const int removed = it->reader->snapshot->view.writer ? test_removed(it, tile, error) : 0;
+  const int removed = it->reader->snapshot->view.writer ? find_removed(it, tile, error) : 0;
   if (removed < 0) return removed;
-  if (removed > 0) note_dropped(it, tile, UINT64_MAX);
-  note_dated(it, tile);
+  if (removed > 0) record_dropped(it, tile, UINT64_MAX);
+  record_dated(it, tile);
   for (uint32_t i = 0; i < f->condition_count; i++) {
-    TSR_TRY(test_condition(it, tile, f->conditions[i], error));
-    note_dropped(it, tile, f->conditions[i]->time);
+    TSR_TRY(evaluate_condition_at_time(it, tile, f->conditions[i], error));
+    record_dropped(it, tile, f->conditions[i]->time);
   }
-  return keep_noted(it, tile, error);
+  return keep_recorded(it, tile, error);
 }
 
 /* Drops the deleted cells. */
@@ -692,7 +693,7 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 /* ---- Cells that satisfy the predicates --------------------------------------------------------------------------- */
 
 /* Drops cells that do not satisfy the predicates. */
-static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+static int apply_predicates(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   uint32_t *cells;
   if (it->reader->predicates.count == 0 || it->reader->mode.untested || tile->count == 0) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
@@ -701,7 +702,8 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
   return TSR_OK;
 }
 
-/* Marks what is needed of a tile, for a caller that leaves out the rest. Drops the tile if that is nothing. */
+/* Marks the blocks of a tile that are needed, for a caller that leaves out the others. If none is, the tile is left
+ * without selected cells. */
 static int mark_tile(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   if (!it->reader->mode.skips || it->reader->predicates.count == 0 || tile->count == 0 || tile->pinned->needed ||
       !tsr__predicates_may_mark(it->reader, tile->pinned))
@@ -801,7 +803,7 @@ static int make_window(sparse_iterator *it, sparse_window *w, uint64_t end, bool
 static int begin_next_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
   tsr_error ignored;
   uint64_t bytes;
-  if (it->at >= end || it->has_next || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
+  if (it->at >= end || it->has_next || !tsr__reader_may_load_ahead(it->reader)) return TSR_OK;
   const int rc = make_window(it, &it->next, end, merged, true, &bytes, &ignored);
   TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
   it->has_next = it->next.count > 0;
@@ -821,7 +823,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
     it->now = it->next;
     it->next = (sparse_window){0};
     it->has_next = false;
-    TSR_TRY(tsr__reader_take_ahead(reader, error));
+    TSR_TRY(tsr__reader_finish_ahead(reader, error));
   } else {
     TSR_TRY(make_window(it, &it->now, end, merged, false, &bytes, error));
     TSR_TRY(tsr__reader_load(reader, error));
@@ -838,7 +840,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
   for (uint64_t i = 0; i < it->now.count; i++) {
     tsr_sparse_tile *tile = &it->now.tiles[i];
     if (!merged) TSR_TRY(drop_deleted(it, tile, error));
-    if (!merged) TSR_TRY(test_cells(it, tile, error));
+    if (!merged) TSR_TRY(apply_predicates(it, tile, error));
     if (!merged) TSR_TRY(mark_tile(it, tile, error));
     reader->progress.given = tsr__add_sat(reader->progress.given, tile->count);
     if (deferred || (merged && reader->predicates.count > 0)) continue; /* it is not yet known which cells win */
@@ -873,7 +875,7 @@ static int next_merged(sparse_iterator *it, tsr_error *error) {
     if (rc < 0 || rc == TSR_VERSION_MERGE_END) return rc;
     if (rc == TSR_VERSION_MERGE_TILE) {
       TSR_TRY(drop_deleted(it, &it->present, error));
-      TSR_TRY(test_cells(it, &it->present, error));
+      TSR_TRY(apply_predicates(it, &it->present, error));
       TSR_TRY(mark_tile(it, &it->present, error));
       if (it->present.count > 0) {
         TSR_TRY(tsr__reader_request_fields(it->reader, it->present.pinned, error)); /* the fields not loaded yet */
@@ -927,7 +929,7 @@ static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) 
 
 static void close_sparse(tsr_batch_iterator *iterator) {
   sparse_iterator *it = (sparse_iterator *)iterator;
-  tsr__reader_drop_ahead(it->reader);
+  tsr__reader_cancel_ahead(it->reader);
   drop_tile(it, &it->present);
   for (uint64_t i = it->tile_at; i < it->now.count; i++) drop_tile(it, &it->now.tiles[i]);
   for (uint64_t i = 0; i < it->next.count; i++) drop_tile(it, &it->next.tiles[i]);

@@ -26,22 +26,24 @@
 #include "environment/environment.h"
 #include "log/log.h"
 
-#define GROUP_BYTES       (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile, and */
-#define GROUP_BYTES_SMALL (UINT64_C(512) << 10) /* where small reads cost little: so many stay in a processor's cache */
+/* Stored bytes of a group, at most, unless it is a single tile; and where small reads cost little: as many as stay in a
+ * processor's cache. */
+#define GROUP_BYTES       (UINT64_C(4) << 20)
+#define GROUP_BYTES_SMALL (UINT64_C(512) << 10)
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
-#define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a hint */
+#define PREFETCH_LEAST (UINT64_C(64) << 10) /* bytes that a store fetches for a hint, at least */
 
-#define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
-#define PARTLY_PART         2 /* until this part of the tile has been decoded in parts */
-#define CUT_LEAST           (UINT64_C(128) << 10) /* stored bytes of a tile of which only some chunks are read */
+#define PARTIAL_DECODE_PART 4 /* if at most 1/PARTIAL_DECODE_PART of a tile is needed, only that part is decoded, ... */
+#define PARTLY_PART         2 /* ... until such parts add up to 1/PARTLY_PART of the tile */
+#define CUT_LEAST           (UINT64_C(128) << 10) /* stored bytes of a tile, at least, for only some chunks to be read */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_tile_request *request;
   uint64_t cost; /* bytes charged to the query for it */
-  uint64_t streams; /* its cells go to the request's sink: so many bytes; 0: a tile is made */
-  bool done; /* the sink has all of them */
-  tsr_tile *before; /* NULL, or a part of the tile that is in the cache (find_part): the fetch's reference */
+  uint64_t sink_bytes; /* decoded bytes that go to the request's sink; 0: they become a tile */
+  bool sink_done; /* the sink has all of them */
+  tsr_tile *known_part; /* NULL, or a part of the tile that is in the cache (find_known_part): the fetch's reference */
   tsr_tile_format format;
   tsr_tile_source source;
 } tile_fetch;
@@ -88,7 +90,8 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a few bytes are read from a file in about their share of the time of all of it. */
+/* Returns true if reading a part of a tile takes about its share of the time for the whole tile: so it is with files,
+ * but not with servers. */
 static bool reads_small(const tsr_store *store) { return store->uses_descriptors; }
 
 /* Returns how many of the requested cells are in blocks that are needed. */
@@ -102,16 +105,16 @@ static uint64_t needed_cells(const tsr_tile_request *request) {
   return sum;
 }
 
-/* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding
- * in full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
+/* Returns true if a part of the tile may be decoded alone. A tile that is requested again and again is worth decoding
+ * in full: at the second request if each part costs a read of the whole tile, else once the parts add up. */
 static bool may_decode_part(const tsr_load *load, const tsr_tile_request *request, uint64_t cells) {
   if (request->partly == 0 || request->end == 0) return true;
   return reads_small(load->array->store) && tsr__add_sat(request->partly, needed_cells(request)) <= cells / PARTLY_PART;
 }
 
-/* Returns the largest part of a tile that is decoded alone. A part that predicates have chosen is decoded from a tile
- * that has been read, so only the tile in the cache matters, which is not complete. */
-static uint64_t most_of_part(const tsr_tile_request *request, uint64_t cells) {
+/* Returns how many cells of a tile are decoded alone at most. A part that predicates have chosen may be larger: the
+ * tile is read in any case, and the only price is that the cache gets an incomplete tile. */
+static uint64_t largest_part(const tsr_tile_request *request, uint64_t cells) {
   return cells / (request->needed ? PARTLY_PART : PARTIAL_DECODE_PART);
 }
 
@@ -122,14 +125,14 @@ static bool goes_to_sink(const tsr_load *load, const tile_fetch *fetch, uint64_t
   return sink->once || load->array->uncached || !tsr__cache_takes(load->array->cache, cost);
 }
 
-/* Returns true if it pays to read only the chunks that have the requested cells. */
-static bool is_cut(const tsr_load *load, const tile_fetch *fetch) {
+/* Returns true if it pays to read only those chunks of the tile that have the requested cells. */
+static bool pays_to_cut(const tsr_load *load, const tile_fetch *fetch) {
   return fetch->source.end > 0 &&
          fetch->source.end - fetch->source.first <= fetch->source.cells / PARTIAL_DECODE_PART &&
          fetch->source.sizes[TSR_PART_FIXED] >= CUT_LEAST && reads_small(load->array->store);
 }
 
-/* Finds how to decode the tile of a fetch, and how many bytes of it are stored. */
+/* Sets the format of the tile of a fetch, its number of cells, and the stored sizes of its parts. */
 static int find_stored(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   tsr_fragment *fragment = fetch->request->fragment;
   const uint32_t slot = fetch->request->slot;
@@ -154,6 +157,23 @@ static int find_stored(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Charges the memory that decoding the tile of a fetch takes. */
+static int charge_fetch(tsr_load *load, tile_fetch *fetch, uint64_t cost, tsr_error *error) {
+  TSR_TRY(tsr__memory_charge(load->memory, cost, error));
+  fetch->cost = cost;
+  return TSR_OK;
+}
+
+/* Prepares a fetch whose cells go to a sink, chunk by chunk: it needs memory for one chunk only. `bytes` is the decoded
+ * size of the tile. */
+static int prepare_for_sink(tsr_load *load, tile_fetch *fetch, uint64_t bytes, tsr_error *error) {
+  const uint64_t validity = fetch->format.nullable ? fetch->source.cells : 0;
+  fetch->sink_bytes = bytes;
+  fetch->source.first = fetch->request->first;
+  fetch->source.end = fetch->request->end;
+  return charge_fetch(load, fetch, TSR_MIN(bytes, tsr__add_sat(fetch->format.values->max_chunk_size, validity)), error);
+}
+
 /* Prepares a fetch: decides whether its tile is decoded in full, in part or for a sink, and charges the memory that
  * this takes. */
 static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
@@ -162,18 +182,9 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   uint64_t cost = cost_of(&fetch->format, slot, fetch->request->number, fetch->source.cells);
   const uint64_t reach = fetch->request->end - fetch->request->first;
   fetch->source.cut_end = 0;
-  if (goes_to_sink(load, fetch, cost)) {
-    fetch->streams = cost;
-    fetch->source.first = fetch->request->first;
-    fetch->source.end = fetch->request->end;
-    cost = TSR_MIN(
-        cost, tsr__add_sat(fetch->format.values->max_chunk_size, fetch->format.nullable ? fetch->source.cells : 0));
-    TSR_TRY(tsr__memory_charge(load->memory, cost, error));
-    fetch->cost = cost;
-    return TSR_OK;
-  }
+  if (goes_to_sink(load, fetch, cost)) return prepare_for_sink(load, fetch, cost, error);
   if (!may_decode_part(load, fetch->request, fetch->source.cells)) fetch->request->end = 0;
-  if (fetch->request->end > 0 && needed_cells(fetch->request) <= most_of_part(fetch->request, fetch->source.cells) &&
+  if (fetch->request->end > 0 && needed_cells(fetch->request) <= largest_part(fetch->request, fetch->source.cells) &&
       !fetch->format.values->uncut && tsr__tile_divides(&fetch->format)) {
     const uint64_t chunks = tsr__mul_sat(2, fetch->format.values->max_chunk_size),
                    size = tsr__mul_sat(tsr_datatype_size(fetch->format.datatype), fetch->format.values_per_cell);
@@ -183,9 +194,7 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
     cost = TSR_MIN(cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(reach, size)),
                                       fetch->format.nullable ? fetch->source.cells : 0));
   }
-  TSR_TRY(tsr__memory_charge(load->memory, cost, error));
-  fetch->cost = cost;
-  return TSR_OK;
+  return charge_fetch(load, fetch, cost, error);
 }
 
 static int compare_fetches(const void *a, const void *b) {
@@ -214,14 +223,14 @@ static int read_stored(void *argument, uint64_t at, void *bytes, uint64_t size, 
 /* Lists the chunks of the tile: as an earlier load of it found them, or from their headers. */
 static int list_chunks(const tile_fetch *fetch, stored_tile *tile, uint64_t size, tsr_chunk_size *chunks,
                        uint32_t *count, tsr_error *error) {
-  if (!fetch->before) return tsr__pipeline_list_chunks(read_stored, tile, size, chunks, count, error);
-  *count = fetch->before->chunk_count;
-  memcpy(chunks, fetch->before->chunks, *count * sizeof *chunks);
+  if (!fetch->known_part) return tsr__pipeline_list_chunks(read_stored, tile, size, chunks, count, error);
+  *count = fetch->known_part->chunk_count;
+  memcpy(chunks, fetch->known_part->chunks, *count * sizeof *chunks);
   return TSR_OK;
 }
 
-/* Reads the chunks of the fixed part that have the requested cells, and the other parts of the tile whole. If that is
- * no gain, or something is wrong with the tile, clears group->cut and reads nothing. */
+/* Reads the chunks of the fixed part that have the requested cells, and the other parts of the tile whole. If that
+ * saves too little, or something is wrong with the tile, clears group->cut and reads nothing. */
 static int read_cut(tsr_load *load, fetch_group *group, tsr_error *error) {
   tile_fetch *fetch = &load->fetches[group->first];
   tsr_tile_source *source = &fetch->source;
@@ -284,7 +293,7 @@ static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
   return wrap_tile(request->fragment, request->slot, request->number, error);
 }
 
-/* Gives back the stored bytes of a group: it can be read again. */
+/* Frees the stored bytes of a group, which can then be read again. */
 static void drop_bytes(tsr_load *load, fetch_group *group) {
   tsr__free(group->bytes);
   group->bytes = NULL;
@@ -340,8 +349,8 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
     do {
       bytes = tsr__add_sat(bytes, stored_bytes(&load->fetches[i]));
       i++;
-    } while (i < load->fetch_count && i - group->first < fetches_max && !is_cut(load, &load->fetches[i]) &&
-             !is_cut(load, &load->fetches[i - 1]) && load->fetches[i].request->fragment == request->fragment &&
+    } while (i < load->fetch_count && i - group->first < fetches_max && !pays_to_cut(load, &load->fetches[i]) &&
+             !pays_to_cut(load, &load->fetches[i - 1]) && load->fetches[i].request->fragment == request->fragment &&
              load->fetches[i].request->slot == request->slot &&
              load->fetches[i].request->number == load->fetches[i - 1].request->number + 1 &&
              tsr__add_sat(bytes, stored_bytes(&load->fetches[i])) <= bytes_max);
@@ -354,14 +363,14 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
-    group->cut = is_cut(load, &load->fetches[group->first]) && group->files[TSR_PART_FIXED] &&
+    group->cut = pays_to_cut(load, &load->fetches[group->first]) && group->files[TSR_PART_FIXED] &&
                  reads_small(group->files[TSR_PART_FIXED]->store);
   }
   return TSR_OK;
 }
 
-/* Tells the stores which ranges the groups will read. Fragments of one load may be in several stores. */
-static void expect_groups(tsr_load *load) {
+/* Hints to the stores which ranges the groups will read. Fragments of one load may be in several stores. */
+static void prefetch_groups(tsr_load *load) {
   tsr_read_hint *hints;
   tsr_store *store = NULL;
   uint64_t count = 0;
@@ -384,26 +393,30 @@ static void expect_groups(tsr_load *load) {
   tsr__free(hints);
 }
 
-static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
+/* Decodes the tile of a fetch, whose bytes have been read: into request->tile or for the request's sink. */
+static int decode_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
+  tsr_tile_request *request = fetch->request;
+  const uint64_t cells = fetch->source.end > 0 ? fetch->source.end - fetch->source.first : fetch->source.cells;
+  TSR_TRY(tsr__cancelled_after(load->memory, TSR_MAX(fetch->cost, fetch->sink_bytes), cells, error));
+  if (fetch->sink_bytes > 0) {
+    if (tsr__tile_decode_each(&fetch->format, &fetch->source, request->sink->take, request->sink->argument,
+                              &load->array->memory, error) < 0)
+      return wrap_tile(request->fragment, request->slot, request->number, error);
+    fetch->sink_done = true;
+    return TSR_OK;
+  }
+  if (tsr__tile_decode(&fetch->format, &fetch->source, &load->array->memory, &request->tile, error) < 0)
+    return wrap_tile(request->fragment, request->slot, request->number, error);
+  request->tile->partly = request->partly;
+  return TSR_OK;
+}
+
+/* Reads a group, unless that has been done, and decodes its tiles: a task of the pool. */
+static int fetch_group_at(void *argument, uint64_t index, tsr_error *error) {
   tsr_load *load = argument;
   fetch_group *group = &load->groups[index];
   if (!group->read) TSR_TRY(read_group(load, group, error));
-  for (uint64_t i = group->first; i < group->end; i++) {
-    tile_fetch *fetch = &load->fetches[i];
-    const uint64_t cells = fetch->source.end > 0 ? fetch->source.end - fetch->source.first : fetch->source.cells;
-    TSR_TRY(tsr__cancelled_after(load->memory, TSR_MAX(fetch->cost, fetch->streams), cells, error));
-    if (fetch->streams > 0) {
-      const tsr_tile_sink *sink = fetch->request->sink;
-      if (tsr__tile_decode_each(&fetch->format, &fetch->source, sink->take, sink->argument, &load->array->memory,
-                                error) < 0)
-        return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
-      fetch->done = true;
-      continue;
-    }
-    if (tsr__tile_decode(&fetch->format, &fetch->source, &load->array->memory, &fetch->request->tile, error) < 0)
-      return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
-    fetch->request->tile->partly = fetch->request->partly;
-  }
+  for (uint64_t i = group->first; i < group->end; i++) TSR_TRY(decode_fetch(load, &load->fetches[i], error));
   drop_bytes(load, group);
   return TSR_OK;
 }
@@ -449,11 +462,11 @@ bool tsr__tile_is_in_memory(tsr_array *array, tsr_tile_request request) {
   return fits;
 }
 
-/* Returns a reference to a part of the fetch's tile that is in memory, if it is of use: to read another part it must
- * know the chunks of the tile, to decode the whole tile it must have all of its own cells. */
-static tsr_tile *find_part(const tsr_load *load, const tile_fetch *fetch) {
-  const bool whole = fetch->source.end == 0 && fetch->streams == 0 && tsr__tile_divides(&fetch->format);
-  if (fetch->request->partly == 0 || (!whole && !is_cut(load, fetch))) return NULL;
+/* Returns a reference to a part of the fetch's tile that is in memory, if it helps: a read of another part needs the
+ * list of the tile's chunks, and decoding the whole tile can copy the part if it is complete. Else NULL. */
+static tsr_tile *find_known_part(const tsr_load *load, const tile_fetch *fetch) {
+  const bool whole = fetch->source.end == 0 && fetch->sink_bytes == 0 && tsr__tile_divides(&fetch->format);
+  if (fetch->request->partly == 0 || (!whole && !pays_to_cut(load, fetch))) return NULL;
   tsr_tile *tile = find_tile(load->array, fetch->request);
   if (tile && (whole ? tile->end > 0 && !tile->needed : tile->chunk_count > 0)) return tile;
   tsr__tile_drop(tile);
@@ -492,8 +505,8 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
     fetch->request = request;
     if (prepare_fetch(load, fetch, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
-    fetch->before = find_part(load, fetch);
-    if (fetch->source.end == 0) fetch->source.known = fetch->before;
+    fetch->known_part = find_known_part(load, fetch);
+    if (fetch->source.end == 0) fetch->source.known = fetch->known_part;
     load->fetch_count++;
   }
   if (load->fetch_count > 1) qsort(load->fetches, load->fetch_count, sizeof(tile_fetch), compare_fetches);
@@ -504,7 +517,7 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
 static int correct_charges(tsr_load *load, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tile_fetch *fetch = &load->fetches[i];
-    if (fetch->done) {
+    if (fetch->sink_done) {
       tsr__memory_release(load->memory, fetch->cost);
       fetch->cost = 0;
       fetch->request->decoded = true;
@@ -532,9 +545,9 @@ static void cache_tiles(tsr_load *load) {
   uint64_t tiles = 0, bytes = 0;
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     const tsr_tile_request *request = load->fetches[i].request;
-    if (load->fetches[i].done) {
+    if (load->fetches[i].sink_done) {
       tiles++;
-      bytes += load->fetches[i].streams;
+      bytes += load->fetches[i].sink_bytes;
     }
     if (!request->tile) continue;
     tiles++;
@@ -547,7 +560,7 @@ static void cache_tiles(tsr_load *load) {
   if (load->ahead) tsr__count(load->array->environment, TSR_COUNT_tiles_ahead, tiles);
 }
 
-/* Ends a load: gives back everything but the tiles, and after a failure (rc < 0) the tiles too. */
+/* Ends a load: releases everything but the tiles, and after a failure (rc < 0) the tiles too. */
 static int load_end(tsr_load *load, int rc, tsr_error *error) {
   for (uint64_t i = 0; i < load->group_count; i++) {
     drop_files(load, &load->groups[i]);
@@ -565,7 +578,7 @@ static int load_end(tsr_load *load, int rc, tsr_error *error) {
       load->requests[i].decoded = false;
     }
   }
-  for (uint64_t i = 0; i < load->fetch_count; i++) tsr__tile_drop(load->fetches[i].before);
+  for (uint64_t i = 0; i < load->fetch_count; i++) tsr__tile_drop(load->fetches[i].known_part);
   if (load->fetches) tsr__array_files_done(load->array);
   tsr__free(load->fetches);
   tsr__free(load->groups);
@@ -590,7 +603,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   if (array->environment->single_threaded) workers = 0;
   if (rc >= 0 && load->fetch_count > 0) {
     rc = make_groups(load, workers + !ahead, error);
-    if (rc >= 0) expect_groups(load);
+    if (rc >= 0) prefetch_groups(load);
     if (rc >= 0) rc = tsr__cancelled(&array->environment->memory, error);
     for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
       if (!load->groups[i].read) rc = read_group(load, &load->groups[i], error);
@@ -598,7 +611,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   if (rc < 0) return load_end(load, rc, error);
   const uint64_t mine = !ahead && load->group_count > 0; /* the caller takes one group right away */
   workers = (unsigned)TSR_MIN(workers, load->group_count - mine);
-  tsr__job_start(&load->job, workers, load->group_count, fetch_one_group, load);
+  tsr__job_start(&load->job, workers, load->group_count, fetch_group_at, load);
   return TSR_OK;
 }
 
@@ -623,12 +636,12 @@ static int load_again(tsr_load *load, int rc, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tsr__tile_drop(load->fetches[i].request->tile);
     load->fetches[i].request->tile = NULL;
-    load->fetches[i].done = false;
+    load->fetches[i].sink_done = false;
   }
   rc = TSR_OK;
   for (uint64_t i = 0; i < load->group_count && rc >= 0; i++) {
     drop_bytes(load, &load->groups[i]);
-    rc = fetch_one_group(load, i, error);
+    rc = fetch_group_at(load, i, error);
   }
   return rc;
 }
@@ -681,7 +694,7 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
       store = file->store;
       hints[n] = (tsr_read_hint){.path = file->path, .offset = offsets[request->number]};
       hints[n].size = offsets[request->number + 1] - offsets[request->number];
-      bytes = tsr__add_sat(bytes, TSR_MAX(hints[n].size, EXPECTED_LEAST));
+      bytes = tsr__add_sat(bytes, TSR_MAX(hints[n].size, PREFETCH_LEAST));
       n++;
     }
     if (n > 0) tsr__store_prefetch(store, hints, n);
