@@ -21,9 +21,9 @@
 #include "remote/curl.h"
 #include "tessera_host.h"
 
-#define KEY_BYTES_MAX 1024u
-#define POLL_MS       20u /* between two polls of the host for cancellation, while nothing flies */
-#define AHEAD_MS      1000 /* differences between the server's clock and ours up to this are ignored */
+#define KEY_BYTES_MAX   1024u
+#define POLL_MS         20u /* between two polls of the host for cancellation, while no request is in flight */
+#define SKEW_IGNORED_MS 1000 /* smaller differences between the server's clock and ours are ignored */
 
 struct tsr_bucket {
   tsr_bucket_scopes *scopes; /* borrowed */
@@ -37,7 +37,7 @@ struct tsr_bucket {
 static int open_client(tsr_bucket *client, const char *uri, tsr_error *error) {
   TSR_TRY(tsr__bucket_uri_parse(uri, &client->texts, &client->uri, error));
   tsr_bucket_scope *scope = client->scopes ? tsr__bucket_scope_find(client->scopes, client->uri.name) : NULL;
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   if (!scope)
     return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_configure first", client->uri.name);
   const tsr_curl *curl;
@@ -74,7 +74,7 @@ static tsr_scope_options client_options(const tsr_bucket *client) {
   options.parallel = scope->options.parallel;
   options.part_mb = scope->options.part_mb;
   options.refresh_ms = scope->options.refresh_ms;
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   return options;
 }
 
@@ -87,28 +87,28 @@ uint32_t tsr__bucket_refresh_ms(const tsr_bucket *client) { return client_option
 uint64_t tsr__bucket_now(const tsr_bucket *client) {
   tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   const int64_t offset = scope ? atomic_load(&scope->clocks.offset) : 0;
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   return (uint64_t)TSR_MAX(offset ? (int64_t)tsr__moment() + offset : tsr__bucket_clock(), 0);
 }
 
 /* ---- Beginning and ending a call ------------------------------------------------------------- */
 
-static bool drops_end(const tsr_dialect *dialect, const char *part, size_t size) {
+static bool ends_in_dropped_dot(const tsr_dialect *dialect, const char *part, size_t size) {
   return dialect->drops_dots && size > 0 && part[size - 1] == '.';
 }
 
 bool tsr__bucket_can_name(const tsr_bucket *client, const char *name) {
   const tsr_dialect *dialect = client->uri.dialect;
-  return *name && tsr__bucket_is_prefix(name) && !drops_end(dialect, name, strlen(name)) &&
+  return *name && tsr__bucket_is_prefix(name) && !ends_in_dropped_dot(dialect, name, strlen(name)) &&
          !(dialect->forbidden && strpbrk(name, dialect->forbidden));
 }
 
-/* Refuses a part of a key that servers take for another one. */
+/* Refuses a part of a key that a server would change, so that it names another object. */
 static int check_part(const tsr_bucket_scope *scope, const char *key, const char *part, size_t size, tsr_error *error) {
   if ((size == 1 && *part == '.') || (size == 2 && memcmp(part, "..", 2) == 0))
     return tsr__fail(error, TSR_PERM, "%s://%s/%.300s: a part of the key is '.' or '..'", scope->dialect->scheme,
                      scope->bucket, key);
-  if (drops_end(scope->dialect, part, size))
+  if (ends_in_dropped_dot(scope->dialect, part, size))
     return tsr__fail(error, TSR_ERROR, "%s://%s/%.300s: the server would drop the '.' at the end of a part of the name",
                      scope->dialect->scheme, scope->bucket, key);
   return TSR_OK;
@@ -148,7 +148,7 @@ static int make_state(tsr_bucket *client, tsr_bucket_call *call, tsr_error *erro
   int rc = check_call(scope, call, error);
   if (rc >= 0) rc = TSR_ALLOC(client->memory, &call->state, error);
   if (rc < 0) {
-    tsr__bucket_scope_leave(scope);
+    tsr__bucket_scope_release(scope);
     return rc;
   }
   tsr_bucket_state *state = call->state;
@@ -178,7 +178,7 @@ static void end_call(tsr_bucket_call *call, int rc) {
   tsr__buffer_release(&state->made.url);
   tsr__sigv4_lines_release(&state->made.lines);
   tsr__arena_release(&state->arena);
-  tsr__bucket_scope_leave(state->scope);
+  tsr__bucket_scope_release(state->scope);
   tsr__free(state);
 }
 
@@ -252,7 +252,7 @@ static bool send_request(tsr_bucket_call *call) {
 }
 
 /* Accounts for a finished request, and notes the server's clock. */
-static void account(tsr_bucket_state *state) {
+static void account_for(tsr_bucket_state *state) {
   tsr_bucket_counters *counters = &state->scope->scopes->counters;
   const int64_t date = state->http.response.date;
   atomic_fetch_sub(&state->scope->scopes->outstanding, 1);
@@ -260,17 +260,17 @@ static void account(tsr_bucket_state *state) {
   atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
   if (state->http.response.status == 0 || date == INT64_MIN) return;
   const int64_t ours = tsr__bucket_clock(), ahead = date - ours; /* the Date is rounded down to seconds */
-  const int64_t there = ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? date : ours;
+  const int64_t there = ahead > SKEW_IGNORED_MS || ahead < -2 * SKEW_IGNORED_MS ? date : ours;
   atomic_store(&state->scope->clocks.offset, there - (int64_t)tsr__moment());
 }
 
-/* Takes the response of a finished request. Then the call has ended, or waits for its next request. */
+/* Reads the response of a finished request. Afterwards the call has ended, or waits for its next request. */
 static void take_response(tsr_bucket_call *call) {
   tsr_bucket_state *state = call->state;
-  account(state);
+  account_for(state);
   state->phase = TSR_BUCKET_WAITS;
   state->tries.fresh = false;
-  const tsr_bucket_outcome outcome = tsr__bucket_take(state);
+  const tsr_bucket_outcome outcome = tsr__bucket_read_response(state);
   switch (outcome) {
   case TSR_BUCKET_DONE:
     tsr__error_clear(&call->error);
@@ -316,11 +316,11 @@ static void drop_call(tsr_bucket_call *call) {
 typedef struct driver {
   tsr_memory *memory;
   tsr_bucket_call **calls; /* running: at most `room` */
-  tsr_http_request **requests; /* of the calls that fly */
-  uint64_t room, count;
+  tsr_http_request **requests; /* room for those of the calls that are in flight */
+  uint64_t room, count; /* calls at most, and now */
 } driver;
 
-/* Sleeps up to `ms` milliseconds while nothing flies, but wakes up to poll the host. */
+/* Sleeps for `ms` milliseconds, but no longer than until the next poll of the host, while no request is in flight. */
 static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
   TSR_TRY(tsr__cancelled(memory, error));
   const struct timespec pause = {.tv_nsec = (long)TSR_MIN(ms, POLL_MS) * 1000000};
@@ -328,21 +328,21 @@ static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sends the requests that are due, waits until something happens, and takes the responses. */
+/* Sends the requests that are due, waits for a response or the next due time, and reads the responses. */
 static int step_calls(driver *d, tsr_error *error) {
   const uint64_t now = tsr__ticks();
-  uint64_t flying = 0, pause = UINT64_MAX, kept = 0;
+  uint64_t in_flight = 0, pause = UINT64_MAX, kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_bucket_call *call = d->calls[i];
     if (call->state->phase == TSR_BUCKET_WAITS && call->state->tries.due <= now && !send_request(call)) continue;
     d->calls[kept++] = call;
-    if (call->state->phase == TSR_BUCKET_IN_FLIGHT) d->requests[flying++] = &call->state->http;
+    if (call->state->phase == TSR_BUCKET_IN_FLIGHT) d->requests[in_flight++] = &call->state->http;
     else pause = TSR_MIN(pause, call->state->tries.due - now);
   }
   d->count = kept;
   if (kept == 0) return TSR_OK;
-  if (flying == 0) return sleep_polling(d->memory, pause, error);
-  TSR_TRY(tsr__http_wait(d->requests, flying, pause, d->memory, error));
+  if (in_flight == 0) return sleep_polling(d->memory, pause, error);
+  TSR_TRY(tsr__http_wait(d->requests, in_flight, pause, d->memory, error));
   kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_bucket_call *call = d->calls[i];
@@ -353,7 +353,7 @@ static int step_calls(driver *d, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Runs calls to their end. With `begun`, those that have a state are already running. */
+/* Runs calls to their end. `begun`: they were begun before, and those without a state have ended. */
 static int drive(tsr_bucket *client, driver *d, tsr_bucket_call *calls, uint64_t count, bool begun, tsr_error *error) {
   uint64_t next = 0;
   int rc = TSR_OK;
@@ -384,7 +384,7 @@ static int first_failure(const tsr_bucket_call *calls, uint64_t count, tsr_error
   return TSR_OK;
 }
 
-int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
+int tsr__bucket_run_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
   tsr_bucket_call *running[1];
   tsr_http_request *requests[1];
   driver d = {client->memory, running, requests, 1, 0};
@@ -393,7 +393,7 @@ int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error)
 }
 
 int tsr__bucket_run(tsr_bucket *client, tsr_bucket_call *calls, uint64_t count, tsr_error *error) {
-  if (count == 1) return tsr__bucket_one(client, calls, error);
+  if (count == 1) return tsr__bucket_run_one(client, calls, error);
   driver d = {.memory = client->memory, .room = TSR_MIN(count, tsr__bucket_parallel(client))};
   int rc = TSR_ALLOC_ARRAY(client->memory, d.room, &d.calls, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(client->memory, d.room, &d.requests, error);
@@ -419,17 +419,17 @@ int tsr__bucket_finish(tsr_bucket *client, tsr_bucket_call *call, tsr_error *err
 
 void tsr__bucket_cancel(tsr_bucket *client, tsr_bucket_call *call) { drop_call(call); }
 
-/* ---- The proof ------------------------------------------------------------------------------- */
+/* ---- The proof that the server honours conditions -------------------------------------------- */
 
 /* Creates the same object twice, with different contents: the second request must fail. */
-static int prove(tsr_bucket *client, const tsr_bucket_scope *scope, const char *key, tsr_error *error) {
+static int test_conditions(tsr_bucket *client, const tsr_bucket_scope *scope, const char *key, tsr_error *error) {
   tsr_bucket_call first = {.kind = TSR_BUCKET_PUT, .key = key, .put.bytes = "1", .put.size = 1, .put.new_only = true};
   tsr_bucket_call second = {.kind = TSR_BUCKET_PUT, .key = key, .put.bytes = "2", .put.size = 1, .put.new_only = true};
   tsr_bucket_call removal = {.kind = TSR_BUCKET_DELETE, .key = key};
-  TSR_TRY(tsr__bucket_one(client, &first, error));
+  TSR_TRY(tsr__bucket_run_one(client, &first, error));
   tsr_error ignored = {0};
-  const int rc = tsr__bucket_one(client, &second, &ignored);
-  TSR_TRY(tsr__bucket_one(client, &removal, error));
+  const int rc = tsr__bucket_run_one(client, &second, &ignored);
+  TSR_TRY(tsr__bucket_run_one(client, &removal, error));
   if (rc == TSR_EXISTS) return TSR_OK;
   if (rc < 0) return tsr__fail(error, rc, "%s", ignored.message);
   return tsr__fail(error, TSR_READONLY,
@@ -450,9 +450,9 @@ int tsr__bucket_prove(tsr_bucket *client, const char *key_prefix, tsr_error *err
     rc = tsr__random(&chance, sizeof chance, error);
     const int size = snprintf(key, sizeof key, "%s" TSR_BUCKET_PROOF "%016llx", key_prefix, (unsigned long long)chance);
     if (rc >= 0 && (size_t)size >= sizeof key) rc = tsr__fail(error, TSR_TOOBIG, "the key is too long");
-    if (rc >= 0) rc = prove(client, scope, key, error);
+    if (rc >= 0) rc = test_conditions(client, scope, key, error);
     if (rc >= 0) atomic_store(&scope->proof, TSR_BUCKET_PROVEN);
   }
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   return rc;
 }

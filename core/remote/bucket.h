@@ -221,7 +221,7 @@ typedef struct tsr_bucket_call {
 int tsr__bucket_run(tsr_bucket *client, tsr_bucket_call *calls, uint64_t count, tsr_error *error);
 
 /* Runs one call. */
-int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error);
+int tsr__bucket_run_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error);
 
 /* For reading ahead: tsr__bucket_start sends the first request of a call and returns. tsr__bucket_finish waits for the
  * end of the call, with the retries of tsr__bucket_run; tsr__bucket_cancel ends it without a result. Each started call
@@ -296,7 +296,7 @@ struct tsr_bucket_scopes {
 
 /* Returns the scope for a URI, with a reference, or NULL. */
 tsr_bucket_scope *tsr__bucket_scope_find(tsr_bucket_scopes *scopes, const char *uri);
-void tsr__bucket_scope_leave(tsr_bucket_scope *scope); /* drops a reference; NULL is allowed */
+void tsr__bucket_scope_release(tsr_bucket_scope *scope); /* drops a reference; NULL is allowed */
 
 /* The parts of "s3://bucket/prefix". */
 typedef struct tsr_bucket_uri {
@@ -344,7 +344,7 @@ int64_t tsr__bucket_clock(void); /* milliseconds since 1970 */
 /* ---- bucket.c, bucket_request.c: a call while it runs ----
  *
  * A call takes one request or several: pages of a listing, the rest of an object after a response that was cut short,
- * retries. bucket.c drives the calls; bucket_request.c makes their requests, takes the responses and judges them. */
+ * retries. bucket.c drives the calls; bucket_request.c makes their requests, reads the responses and judges them. */
 
 typedef enum tsr_bucket_phase { TSR_BUCKET_WAITS, TSR_BUCKET_IN_FLIGHT, TSR_BUCKET_ENDED } tsr_bucket_phase;
 
@@ -353,7 +353,7 @@ typedef enum tsr_bucket_step {
   TSR_BUCKET_STEP_CALL, /* the call itself */
   TSR_BUCKET_STEP_ABSENT, /* a HEAD before a completion that the server cannot make conditional: the key must be free */
   TSR_BUCKET_STEP_COPYING, /* a HEAD of the target of a copy that the server has not ended yet */
-  TSR_BUCKET_STEP_LOOK, /* a HEAD of the object that made a conditional request fail: whose is it? */
+  TSR_BUCKET_STEP_LOOK, /* a HEAD of the object that made a conditional request fail: has this call made it? */
   TSR_BUCKET_STEP_COMPARE /* a GET of that object, to compare its bytes */
 } tsr_bucket_step;
 
@@ -384,8 +384,10 @@ typedef struct tsr_bucket_got {
   uint64_t base; /* initial size of the caller's buffer */
   uint64_t have, first, end, total; /* valid if `placed`; UINT64_MAX: not known */
   bool placed, unranged; /* unranged: request the whole object instead of a suffix that is longer than it */
-  bool led; /* a suffix of a server that has none: a first request has found the size, and so where the suffix begins */
-  uint64_t tail; /* that byte */
+  /* Of a server that cannot serve a suffix: a first request has found the size, and so `tail`, where the suffix
+   * begins. */
+  bool sized;
+  uint64_t tail;
   tsr_etag etag;
 } tsr_bucket_got;
 
@@ -447,19 +449,19 @@ void tsr__bucket_get_return(tsr_bucket_state *state);
 /* Makes and signs the present request. Errors: those of finding the keys; TSR_TOOBIG. */
 int tsr__bucket_request_make(tsr_bucket_state *state, tsr_error *error);
 
-/* Takes the response of a finished request. Sets call->error unless the outcome is DONE or NEXT. */
-tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state);
+/* Reads the response of a finished request. Sets call->error unless the outcome is DONE or NEXT. */
+tsr_bucket_outcome tsr__bucket_read_response(tsr_bucket_state *state);
 
 /* ---- bucket_request.c: what the dialects call ---- */
 
-/* What a server means by a status and its own word. */
+/* What a server means by a status and an error code of its own. bucket_request.c begins with what follows from each. */
 typedef enum tsr_meaning {
-  TSR_MEANS_REFUSED,
+  TSR_MEANS_REFUSED, /* anything else: the call fails */
   TSR_MEANS_TRANSIENT,
-  TSR_MEANS_EXPIRED,
-  TSR_MEANS_ELSEWHERE,
-  TSR_MEANS_SKEWED,
-  TSR_MEANS_MISSING,
+  TSR_MEANS_EXPIRED, /* the keys or the token */
+  TSR_MEANS_ELSEWHERE, /* the bucket is in another region */
+  TSR_MEANS_SKEWED, /* the clock that dated the request is wrong */
+  TSR_MEANS_MISSING, /* the object, or the bucket of a listing */
   TSR_MEANS_NO_BUCKET,
   TSR_MEANS_NO_UPLOAD,
   TSR_MEANS_DENIED,
@@ -504,7 +506,8 @@ int tsr__bucket_append_bearer(tsr_buffer *authorization, const char *token, tsr_
 /* Says what an unsuccessful response means for the call. `failure`: the <Error>, or NULL. */
 tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure);
 
-/* An answer could not be read, with this error: it was corrupted in transit, or this is no such server. */
+/* Reports a response that could not be parsed, with this error: it was corrupted in transit, or comes from a server of
+ * another kind. */
 tsr_bucket_outcome tsr__bucket_unread(tsr_bucket_state *state, int rc, const tsr_error *error);
 
 /* DELETE_MANY: continues with the next keys. */
@@ -558,8 +561,8 @@ struct tsr_dialect {
                  tsr_answer_failure *failure, tsr_error *error);
   tsr_meaning (*judge)(const tsr_bucket_state *state, const char *code);
 
-  /* Takes the answer to a successful COPY, DELETE_MANY, UPLOAD_CREATE, _COMPLETE or _LIST. */
-  tsr_bucket_outcome (*take)(tsr_bucket_state *state);
+  /* Reads the answer to a successful COPY, DELETE_MANY, UPLOAD_CREATE, _COMPLETE or _LIST. */
+  tsr_bucket_outcome (*read_answer)(tsr_bucket_state *state);
 };
 
 /* ---- dialect_azure.c: for tests ---- */
@@ -573,6 +576,6 @@ int tsr__azure_string_to_sign(tsr_draft *draft, const char *account, const char 
 int tsr__s3_draft(tsr_bucket_state *state, tsr_draft *draft, tsr_error *error);
 int tsr__s3_sign(tsr_bucket_state *state, tsr_draft *draft, const tsr_credentials *credentials, tsr_error *error);
 tsr_meaning tsr__s3_judge(const tsr_bucket_state *state, const char *code);
-tsr_bucket_outcome tsr__s3_take(tsr_bucket_state *state);
+tsr_bucket_outcome tsr__s3_read_answer(tsr_bucket_state *state);
 
 #endif

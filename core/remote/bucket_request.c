@@ -13,7 +13,7 @@
  * The response to a HEAD has no body, so its 400 and 403 may be any of these: we check its Date and its region, and
  * refresh keys that can be refreshed, once.
  *
- * Order: judging responses and planning retries; GET, which can resume; taking the responses of the other kinds; making
+ * Order: judging responses and planning retries; GET, which can resume; responses of the other kinds; making
  * and signing requests.
  */
 #include <stdarg.h>
@@ -142,7 +142,7 @@ static tsr_bucket_outcome guess_reason(tsr_bucket_state *state) {
 static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *code) {
   const tsr_bucket_kind kind = state->call->kind;
   if (kind == TSR_BUCKET_DELETE || (kind == TSR_BUCKET_DELETE_MANY && strcmp(state->http.method, "DELETE") == 0))
-    return TSR_BUCKET_DONE; /* of DELETE_MANY one key: take_refusal continues with the next */
+    return TSR_BUCKET_DONE; /* of DELETE_MANY one key: read_refusal continues with the next */
   if (kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
   if (kind == TSR_BUCKET_LIST || kind == TSR_BUCKET_UPLOAD_LIST || kind == TSR_BUCKET_PUT ||
       kind == TSR_BUCKET_UPLOAD_CREATE || kind == TSR_BUCKET_DELETE_MANY)
@@ -153,7 +153,7 @@ static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *cod
 /* Returns true if a GET asks for bytes of an object of which it has seen others. */
 static bool asks_for_rest(const tsr_bucket_state *state) {
   return state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET &&
-         (state->got.led || (state->got.placed && state->got.have > 0));
+         (state->got.sized || (state->got.placed && state->got.have > 0));
 }
 
 /* Returns true if the request creates an object, or a part of one. */
@@ -270,7 +270,7 @@ static bool is_ranged(const tsr_bucket_state *state) {
 /* Returns true if the request is the first of two for a suffix, to a server that has none: it asks for as many bytes of
  * the beginning, which are all if the object is small, and whose Content-Range tells the size if it is not. */
 static bool is_leading(const tsr_bucket_state *state) {
-  return state->call->get.range == TSR_BUCKET_SUFFIX && !state->scope->dialect->suffixes && !state->got.led &&
+  return state->call->get.range == TSR_BUCKET_SUFFIX && !state->scope->dialect->suffixes && !state->got.sized &&
          is_ranged(state);
 }
 
@@ -283,7 +283,7 @@ static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
   else if (state->got.placed && state->got.have > 0)
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.first + state->got.have, state->got.end - 1);
   else if (is_leading(state)) (void)snprintf(range, 64, "bytes=0-%" PRIu64, call->get.size - 1);
-  else if (state->got.led)
+  else if (state->got.sized)
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.tail, state->got.total - 1);
   else if (is_ranged(state) && call->get.range == TSR_BUCKET_SUFFIX)
     (void)snprintf(range, 64, "bytes=-%" PRIu64, call->get.size);
@@ -423,7 +423,7 @@ static tsr_bucket_outcome go_on(tsr_bucket_state *state, uint64_t got) {
 }
 
 /* Takes a response with status 200 or 206, even one that was cut short. */
-static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
+static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
   const uint64_t before = state->got.have;
@@ -431,8 +431,8 @@ static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
     return tsr__bucket_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes",
                             limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
-    if (rest || state->got.led) bucket_get_restart(state);
-    state->got.led = false;
+    if (rest || state->got.sized) bucket_get_restart(state);
+    state->got.sized = false;
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                                  "the server answered other bytes than the range that was requested");
   }
@@ -445,7 +445,7 @@ static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
   if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
   if (!is_leading(state) || state->got.total <= state->call->get.size) return get_is_done(state);
-  state->got.led = true;
+  state->got.sized = true;
   state->got.tail = state->got.total - state->call->get.size;
   bucket_get_restart(state);
   return TSR_BUCKET_NEXT;
@@ -547,7 +547,7 @@ tsr_bucket_outcome tsr__bucket_end_page(tsr_bucket_state *state, int rc, uint64_
   return rc > 0 ? TSR_BUCKET_NEXT : TSR_BUCKET_DONE;
 }
 
-static tsr_bucket_outcome take_listing_page(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_listing_page(tsr_bucket_state *state) {
   const uint64_t from = state->call->list.objects->count;
   tsr_answer_listing page;
   tsr_answer_failure failure;
@@ -602,7 +602,7 @@ static tsr_bucket_outcome concede(tsr_bucket_state *state) {
 }
 
 /* Takes the HEAD before a completion. */
-static tsr_bucket_outcome take_absent(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_absent(tsr_bucket_state *state) {
   const uint32_t status = state->http.response.status;
   if (status == 200) return tsr__bucket_fail(state, TSR_EXISTS, "", "it exists already");
   if (status != 404) return tsr__bucket_judge(state, NULL);
@@ -611,7 +611,7 @@ static tsr_bucket_outcome take_absent(tsr_bucket_state *state) {
 }
 
 /* Takes the HEAD of the target of a copy. */
-static tsr_bucket_outcome take_copying(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_copying(tsr_bucket_state *state) {
   const tsr_http_response *response = &state->http.response;
   if (response->status != 200) return tsr__bucket_judge(state, NULL);
   if (strcmp(response->copy_status, "pending") == 0) {
@@ -625,7 +625,7 @@ static tsr_bucket_outcome take_copying(tsr_bucket_state *state) {
   return TSR_BUCKET_DONE;
 }
 
-static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_look(tsr_bucket_state *state) {
   tsr_bucket_call *call = state->call;
   const tsr_http_response *response = &state->http.response;
   const bool put = call->kind == TSR_BUCKET_PUT;
@@ -650,7 +650,7 @@ static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
   return begin_step(state, TSR_BUCKET_STEP_COMPARE);
 }
 
-static tsr_bucket_outcome take_compared(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_compared(tsr_bucket_state *state) {
   const tsr_bucket_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
   if (state->http.response.status != 200) return tsr__bucket_judge(state, NULL);
@@ -661,7 +661,7 @@ static tsr_bucket_outcome take_compared(tsr_bucket_state *state) {
 
 /* ---- The other kinds ------------------------------------------------------------------------- */
 
-static tsr_bucket_outcome take_head(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_head(tsr_bucket_state *state) {
   const tsr_http_response *response = &state->http.response;
   tsr_bucket_call *call = state->call;
   if (!response->has_length) return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
@@ -676,18 +676,18 @@ tsr_bucket_outcome tsr__bucket_advance_deletion(tsr_bucket_state *state) {
   return state->deleted.at < state->call->key_count ? TSR_BUCKET_NEXT : TSR_BUCKET_DONE;
 }
 
-static tsr_bucket_outcome take_success(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_success(tsr_bucket_state *state) {
   switch (state->call->kind) {
-  case TSR_BUCKET_GET: return bucket_get_take(state);
-  case TSR_BUCKET_HEAD: return take_head(state);
-  case TSR_BUCKET_LIST: return take_listing_page(state);
+  case TSR_BUCKET_GET: return bucket_get_read(state);
+  case TSR_BUCKET_HEAD: return read_head(state);
+  case TSR_BUCKET_LIST: return read_listing_page(state);
   case TSR_BUCKET_DELETE_MANY:
     if (strcmp(state->http.method, "DELETE") == 0) return tsr__bucket_advance_deletion(state);
-    return state->scope->dialect->take(state);
+    return state->scope->dialect->read_answer(state);
   case TSR_BUCKET_UPLOAD_LIST:
   case TSR_BUCKET_COPY:
   case TSR_BUCKET_UPLOAD_COMPLETE:
-  case TSR_BUCKET_UPLOAD_CREATE: return state->scope->dialect->take(state);
+  case TSR_BUCKET_UPLOAD_CREATE: return state->scope->dialect->read_answer(state);
   case TSR_BUCKET_PUT:
   case TSR_BUCKET_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.response.etag); return TSR_BUCKET_DONE;
   case TSR_BUCKET_DELETE:
@@ -719,8 +719,8 @@ static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outco
   return outcome;
 }
 
-/* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
-static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
+/* Judges an unsuccessful response, and tries the alternatives that this kind of call has. */
+static tsr_bucket_outcome read_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const uint32_t status = state->http.response.status;
   const tsr_bucket_call *call = state->call;
   const tsr_bucket_outcome outcome = tsr__bucket_judge(state, failure);
@@ -728,13 +728,13 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
       state->http.response.has_range && state->http.response.range_size == 0)
     return empty_is_done(state);
   if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX && !state->got.unranged &&
-      !state->got.led) {
+      !state->got.sized) {
     state->got.unranged = true; /* rclone answers so if the object is shorter than the suffix */
     bucket_get_restart(state);
     return TSR_BUCKET_NEXT;
   }
   if (asks_for_rest(state) && (status == 412 || status == 416)) {
-    state->got.led = false;
+    state->got.sized = false;
     bucket_get_restart(state); /* the object has been replaced */
     return TSR_BUCKET_AGAIN;
   }
@@ -748,33 +748,33 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
   return look_if_ours(state, outcome);
 }
 
-static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_status(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const uint64_t before = http->received.size - TSR_MIN(http->received.size, http->size);
   tsr_answer_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   tsr_error ignored = {0};
-  if (state->step == TSR_BUCKET_STEP_LOOK) return take_look(state);
-  if (state->step == TSR_BUCKET_STEP_ABSENT) return take_absent(state);
-  if (state->step == TSR_BUCKET_STEP_COPYING) return take_copying(state);
+  if (state->step == TSR_BUCKET_STEP_LOOK) return read_look(state);
+  if (state->step == TSR_BUCKET_STEP_ABSENT) return read_absent(state);
+  if (state->step == TSR_BUCKET_STEP_COPYING) return read_copying(state);
   const bool success = http->response.status >= 200 && http->response.status < 300;
-  if (state->step == TSR_BUCKET_STEP_COMPARE) return take_compared(state);
-  if (success) return look_if_ours(state, take_success(state)); /* a completion may fail behind status 200 */
+  if (state->step == TSR_BUCKET_STEP_COMPARE) return read_compared(state);
+  if (success) return look_if_ours(state, read_success(state)); /* a completion may fail behind status 200 */
   if (http->received.size > before && tsr__answer_failure(http->received.data + before, http->received.size - before,
                                                           &state->arena, &failure, &ignored) < 0)
     failure =
         (tsr_answer_failure){.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
-  return take_refusal(state, &failure);
+  return read_refusal(state, &failure);
 }
 
-tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state) {
+tsr_bucket_outcome tsr__bucket_read_response(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const bool get = state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET;
   tsr_bucket_outcome outcome;
   if (get && (http->response.status == 200 || http->response.status == 206) && http->failure != TSR_HTTP_REFUSED)
-    outcome = bucket_get_take(state);
+    outcome = bucket_get_read(state);
   else if (http->failure == TSR_HTTP_WHOLE ||
            (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_BUCKET_STEP_COMPARE))
-    outcome = take_status(state);
+    outcome = read_status(state);
   else outcome = bucket_judge_transport(state);
   if (get) tsr__bucket_get_return(state);
   else state->response = state->http.received;
@@ -860,6 +860,7 @@ static int prepare_answer(tsr_bucket_state *state, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Signs a draft with the current keys of the scope. */
 static int sign_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
   tsr_credentials credentials = {0};
   if (tsr__credentials_get(&state->scope->provider, state->tries.refused, &credentials, error) < 0)
@@ -878,6 +879,11 @@ static int sign_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
     return TSR_ALWAYS(state->call->error.code < 0) ? state->call->error.code : TSR_DENIED;
   }
   state->tries.refused = 0;
+  return TSR_OK;
+}
+
+/* Fills in the HTTP request from the signed draft. */
+static int prepare_http(tsr_bucket_state *state, const tsr_draft *d, tsr_error *error) {
   state->http = (tsr_http_request){.method = d->method,
                                    .url = (const char *)state->made.url.data,
                                    .headers = state->made.lines.lines,
@@ -896,6 +902,7 @@ int tsr__bucket_request_make(tsr_bucket_state *state, tsr_error *error) {
   if (state->step == TSR_BUCKET_STEP_CALL) rc = state->scope->dialect->draft(state, &d, error);
   else if (state->step != TSR_BUCKET_STEP_COMPARE) d.method = "HEAD";
   if (rc >= 0) rc = sign_draft(state, &d, error);
+  if (rc >= 0) rc = prepare_http(state, &d, error);
   if (d.text.data) tsr__wipe(d.text.data, d.text.capacity); /* the source of a copy may have a token in it */
   tsr__buffer_release(&d.text);
   return rc;

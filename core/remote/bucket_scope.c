@@ -307,7 +307,7 @@ static int make_scope(tsr_bucket_scopes *scopes, const char *name, const tsr_sco
   return rc;
 }
 
-void tsr__bucket_scope_leave(tsr_bucket_scope *scope) {
+void tsr__bucket_scope_release(tsr_bucket_scope *scope) {
   if (!scope) return;
   pthread_mutex_t *mutex = &scope->scopes->mutex;
   pthread_mutex_lock(mutex);
@@ -324,7 +324,7 @@ static void forget_scope(tsr_bucket_scope *scope) {
   tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
   scope->signing.key_number = 0;
   pthread_mutex_unlock(&scope->signing.mutex);
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
 }
 
 /* Removes the scope with this name from the list. Call with the registry's mutex held. */
@@ -423,7 +423,7 @@ int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const ts
   pthread_mutex_unlock(&scopes->mutex);
   if (old) forget_scope(old);
   if (rc >= 0) return TSR_OK;
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   return tsr__wrap(error, "scope %.*s", tsr__uri_shown(name), name);
 }
 

@@ -152,7 +152,7 @@ static int azure_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) 
   switch (call->kind) {
   case TSR_BUCKET_GET:
     tsr__draft_header(d, "x-ms-range", tsr__draft_range(state, d));
-    if (state->got.led || (state->got.placed && state->got.have > 0))
+    if (state->got.sized || (state->got.placed && state->got.have > 0))
       tsr__draft_header(d, "if-match", state->got.etag.text);
     return TSR_OK;
   case TSR_BUCKET_HEAD: d->method = "HEAD"; return TSR_OK;
@@ -429,4 +429,4 @@ const tsr_dialect tsr__dialect_azure = {.scheme = "azure",
                                         .sign = azure_sign,
                                         .listing = tsr__azure_response_listing,
                                         .judge = azure_judge,
-                                        .take = azure_take};
+                                        .read_answer = azure_take};

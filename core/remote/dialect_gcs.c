@@ -62,4 +62,4 @@ const tsr_dialect tsr__dialect_gcs = {.scheme = "gcs",
                                       .sign = tsr__s3_sign,
                                       .listing = tsr__s3_response_listing,
                                       .judge = gcs_judge,
-                                      .take = tsr__s3_take};
+                                      .read_answer = tsr__s3_read_answer};

@@ -333,7 +333,7 @@ static tsr_bucket_outcome take_deleted(tsr_bucket_state *state) {
   return tsr__bucket_advance_deletion(state);
 }
 
-tsr_bucket_outcome tsr__s3_take(tsr_bucket_state *state) {
+tsr_bucket_outcome tsr__s3_read_answer(tsr_bucket_state *state) {
   switch (state->call->kind) {
   case TSR_BUCKET_UPLOAD_LIST: return take_uploads(state);
   case TSR_BUCKET_UPLOAD_CREATE: return take_created(state);
@@ -493,4 +493,4 @@ const tsr_dialect tsr__dialect_s3 = {.scheme = "s3",
                                      .sign = tsr__s3_sign,
                                      .listing = tsr__s3_response_listing,
                                      .judge = tsr__s3_judge,
-                                     .take = tsr__s3_take};
+                                     .read_answer = tsr__s3_read_answer};

@@ -90,7 +90,7 @@ static int prefix_of(const bucket_store *s, const char *path, bucket_key *key, t
 /* Runs one call. store.c prepends the path to its message. */
 static int one_call(bucket_store *s, tsr_bucket_call *call, tsr_error *error) {
   call->unnamed = true;
-  return tsr__bucket_one(s->client, call, error);
+  return tsr__bucket_run_one(s->client, call, error);
 }
 
 /* ---- Provisional directories ------------------------------------------------------------------------------------- */

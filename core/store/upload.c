@@ -81,7 +81,7 @@ static int send_all_parts(parted *p, tsr_error *error) {
                          .upload.part_count = p->parts,
                          .upload.etags = p->etags,
                          .put.new_only = p->upload->new_only};
-  return tsr__bucket_one(p->client, &end, error);
+  return tsr__bucket_run_one(p->client, &end, error);
 }
 
 static int send_large(tsr_bucket *client, tsr_memory *memory, const tsr_staged_upload *upload, tsr_error *error) {
@@ -92,14 +92,14 @@ static int send_large(tsr_bucket *client, tsr_memory *memory, const tsr_staged_u
   p.together = (uint32_t)TSR_MIN(TSR_MAX(BATCH_ROOM / p.part_size, 1), p.parts);
   tsr_bucket_call begin = {.kind = TSR_BUCKET_UPLOAD_CREATE, .key = upload->key};
   tsr_error unseen;
-  TSR_TRY(tsr__bucket_one(client, &begin, error));
+  TSR_TRY(tsr__bucket_run_one(client, &begin, error));
   p.id = begin.result.id;
   int rc = TSR_ALLOC_ARRAY(memory, p.parts, &p.etags, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(memory, p.together, &p.calls, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(memory, p.together * p.part_size, &p.room, error);
   if (rc >= 0) rc = send_all_parts(&p, error);
   tsr_bucket_call abort = {.kind = TSR_BUCKET_UPLOAD_ABORT, .key = upload->key, .upload.id = p.id};
-  if (rc < 0) (void)tsr__bucket_one(client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
+  if (rc < 0) (void)tsr__bucket_run_one(client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
   tsr__free(p.room);
   tsr__free(p.calls);
   tsr__free(p.etags);
@@ -160,7 +160,7 @@ int tsr__bucket_stream_open(tsr_bucket *client, tsr_memory *memory, const char *
   TSR_TRY(TSR_ALLOC(memory, &s, error));
   *s = (tsr_bucket_stream){.memory = memory, .client = client, .etags = {.memory = memory}};
   int rc = stream_text(memory, key, &s->key, error);
-  if (rc >= 0) rc = tsr__bucket_one(client, &begin, error);
+  if (rc >= 0) rc = tsr__bucket_run_one(client, &begin, error);
   if (rc >= 0) rc = stream_text(memory, begin.result.id, &s->id, error);
   if (rc < 0) return tsr__bucket_stream_close(s), rc;
   *stream = s;
@@ -218,7 +218,7 @@ int tsr__bucket_stream_end(tsr_bucket_stream *stream, tsr_staged *file, tsr_erro
                          .upload.part_count = stream_parts(stream),
                          .upload.etags = (const tsr_etag *)(const void *)stream->etags.data,
                          .put.new_only = true};
-  TSR_TRY(tsr__bucket_one(stream->client, &end, error));
+  TSR_TRY(tsr__bucket_run_one(stream->client, &end, error));
   stream->ended = true;
   return TSR_OK;
 }
@@ -228,7 +228,7 @@ void tsr__bucket_stream_close(tsr_bucket_stream *stream) {
   if (!stream) return;
   tsr_bucket_call abort = {.kind = TSR_BUCKET_UPLOAD_ABORT, .key = stream->key, .upload.id = stream->id};
   if (stream->id && !stream->ended)
-    (void)tsr__bucket_one(stream->client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
+    (void)tsr__bucket_run_one(stream->client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
   tsr__buffer_release(&stream->etags);
   tsr__free(stream->key);
   tsr__free(stream->id);

@@ -158,7 +158,7 @@ static void run_get(void) { /* get KEY whole|range|suffix OFFSET SIZE MOST into|
     printf("rc=NOMEM");
     return;
   }
-  const int rc = tsr__bucket_one(client, &call, &error);
+  const int rc = tsr__bucket_run_one(client, &call, &error);
   if (print_rc(rc, &error)) {
     printf(" received=%" PRIu64 " size=%" PRIu64 " modified=%" PRId64, call.result.received, call.result.object_size,
            call.result.modified);
@@ -173,7 +173,7 @@ static void run_get(void) { /* get KEY whole|range|suffix OFFSET SIZE MOST into|
 }
 
 static void run_simple(tsr_bucket_call *call) {
-  const int rc = tsr__bucket_one(client, call, &error);
+  const int rc = tsr__bucket_run_one(client, call, &error);
   if (!print_rc(rc, &error)) return;
   if (call->kind == TSR_BUCKET_HEAD)
     printf(" size=%" PRIu64 " modified=%" PRId64, call->result.object_size, call->result.modified);
@@ -195,7 +195,7 @@ static void run_list(tsr_bucket_kind kind) { /* list PREFIX DELIMITER - MOST */
   tsr_bucket_objects objects = {.memory = &memory};
   tsr_bucket_call call = {
       .kind = kind, .key = word(1), .list.delimiter = *word(2), .list.most = number(4), .list.objects = &objects};
-  if (print_rc(tsr__bucket_one(client, &call, &error), &error)) {
+  if (print_rc(tsr__bucket_run_one(client, &call, &error), &error)) {
     printf(" count=%" PRIu64, objects.count);
     for (uint64_t i = 0; i < objects.count && i < 40; i++) {
       const tsr_bucket_object *o = &objects.at[i];
@@ -237,7 +237,7 @@ static void run_complete(void) { /* complete KEY ID new|- ETAG ... */
 }
 
 static int run_task(void *argument, uint64_t index, tsr_error *e) {
-  return tsr__bucket_one(client, (tsr_bucket_call *)argument + index, e);
+  return tsr__bucket_run_one(client, (tsr_bucket_call *)argument + index, e);
 }
 
 /* many get|put|ahead|threads PREFIX COUNT SIZE: objects PREFIX00000 and so on, at once; object i has the seed i. With

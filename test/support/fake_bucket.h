@@ -352,7 +352,7 @@ int tsr__bucket_run(tsr_bucket *client, tsr_bucket_call *calls, uint64_t count, 
   return rc;
 }
 
-int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
+int tsr__bucket_run_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
   return tsr__bucket_run(client, call, 1, error);
 }
 

@@ -74,7 +74,7 @@ static void end(void) {
   tsr__buffer_release(&s.made.url);
   tsr__sigv4_lines_release(&s.made.lines);
   tsr__arena_release(&s.arena);
-  tsr__bucket_scope_leave(s.scope);
+  tsr__bucket_scope_release(s.scope);
 }
 
 /* Makes the request. Returns the value of a header of it, or "". */
@@ -104,7 +104,7 @@ static tsr_bucket_outcome ends(tsr_http_failure failure, const char *head, const
   http->size = strlen(body);
   if (http->into && http->response.status / 100 == 2) memcpy(http->into, body, http->size);
   else assert_int_equal(tsr__buffer_append(&http->received, body, http->size, NULL), TSR_OK);
-  const tsr_bucket_outcome outcome = tsr__bucket_take(&s);
+  const tsr_bucket_outcome outcome = tsr__bucket_read_response(&s);
   if (outcome != TSR_BUCKET_DONE && outcome != TSR_BUCKET_NEXT) assert_true(call.error.code < 0);
   return outcome;
 }

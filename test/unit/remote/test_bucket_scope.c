@@ -198,7 +198,7 @@ static void test_options_belong_to_a_store(void **state) {
 
 static bool is_declared(tsr_bucket_scopes *scopes, const char *uri) {
   tsr_bucket_scope *scope = tsr__bucket_scope_find(scopes, uri);
-  tsr__bucket_scope_leave(scope);
+  tsr__bucket_scope_release(scope);
   return scope != NULL;
 }
 
