@@ -44,31 +44,36 @@
 #define OWNER_WORD "owner "
 #define MARKER_MAX (1u << 20)
 
-typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
+typedef enum commit_form {
+  FORM_NONE, /* not the path of a commit */
+  FORM_WRITE, /* an empty .wrt */
+  FORM_STAGED, /* a .con or .del, which is renamed from its staged name */
+  FORM_OLD_WRITE, /* an empty .ok (versions 5 to 11) */
+  FORM_OLD_METADATA /* the fragment's metadata file (before) */
+} commit_form;
 
-/* Returns the form of a commit's path, and gives the timestamped name in it, which is not NUL-terminated. NO_COMMIT if
- * the path is not that of a commit. */
+/* Returns the form of a commit's path, and gives the timestamped name in it, which is not NUL-terminated. */
 static commit_form parse_commit(const char *commit, const char **name, int *size) {
   static const struct {
     const char *suffix;
     commit_form form;
-  } forms[] = {{TSR_SUFFIX_WRITE, WRT},
-               {TSR_SUFFIX_CONSOLIDATED, STAGED},
-               {TSR_SUFFIX_DELETE, STAGED},
-               {TSR_SUFFIX_OLD_WRITE, OK},
-               {"/" TSR_FILE_FRAGMENT_METADATA, PENDING_OLD}};
+  } forms[] = {{TSR_SUFFIX_WRITE, FORM_WRITE},
+               {TSR_SUFFIX_CONSOLIDATED, FORM_STAGED},
+               {TSR_SUFFIX_DELETE, FORM_STAGED},
+               {TSR_SUFFIX_OLD_WRITE, FORM_OLD_WRITE},
+               {"/" TSR_FILE_FRAGMENT_METADATA, FORM_OLD_METADATA}};
   bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   *name = new_layout ? commit + strlen(TSR_DIR_COMMITS "/") : commit;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     uint64_t stem;
     tsr_name parsed;
     if (!tsr__name_suffix(*name, forms[i].suffix, &stem)) continue;
-    if (new_layout != (forms[i].form == WRT || forms[i].form == STAGED)) return NO_COMMIT;
-    if (stem > 127 || memchr(*name, '/', stem) || !tsr__name_parse(*name, stem, &parsed)) return NO_COMMIT;
+    if (new_layout != (forms[i].form == FORM_WRITE || forms[i].form == FORM_STAGED)) return FORM_NONE;
+    if (stem > 127 || memchr(*name, '/', stem) || !tsr__name_parse(*name, stem, &parsed)) return FORM_NONE;
     *size = (int)stem;
     return forms[i].form;
   }
-  return NO_COMMIT;
+  return FORM_NONE;
 }
 
 bool tsr__prepared_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
@@ -76,24 +81,27 @@ bool tsr__prepared_paths(const char *commit, char marker[TSR_COMMIT_PATH], char 
   int size;
   *staged = 0;
   switch (parse_commit(commit, &name, &size)) {
-  case NO_COMMIT: return false;
-  case STAGED: snprintf(staged, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/.%.*s", size, name); /* fall through */
-  case WRT: snprintf(marker, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/%.*s" TSR_SUFFIX_PENDING, size, name); return true;
-  case PENDING_OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_STAGED_METADATA, size, name); /* fall through */
-  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_OLD_PENDING, size, name); return true;
+  case FORM_NONE: return false;
+  case FORM_STAGED: snprintf(staged, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/.%.*s", size, name); /* fall through */
+  case FORM_WRITE:
+    snprintf(marker, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/%.*s" TSR_SUFFIX_PENDING, size, name);
+    return true;
+  case FORM_OLD_METADATA:
+    snprintf(staged, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_STAGED_METADATA, size, name); /* fall through */
+  case FORM_OLD_WRITE: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_OLD_PENDING, size, name); return true;
   }
   return false;
 }
 
 /* Returns 1 if the file exists, else 0. Lack of memory or a failing disk must not look like a missing file: the caller
  * would undo the commit. */
-static int is_there(tsr_store *store, const char *path, tsr_error *error) {
+static int file_exists(tsr_store *store, const char *path, tsr_error *error) {
   tsr_file *file;
-  tsr_error one = {0};
-  int rc = tsr__store_open_file(store, path, &file, &one);
+  tsr_error failure = {0};
+  int rc = tsr__store_open_file(store, path, &file, &failure);
   if (rc == TSR_NOT_FOUND) return 0;
   if (rc < 0) {
-    if (error) *error = one;
+    if (error) *error = failure;
     return rc;
   }
   tsr__store_close_file(file);
@@ -101,29 +109,29 @@ static int is_there(tsr_store *store, const char *path, tsr_error *error) {
 }
 
 int tsr__prepared_is_published(tsr_store *store, const char *commit, tsr_error *error) {
-  return is_there(store, commit, error);
+  return file_exists(store, commit, error);
 }
 
 int tsr__prepared_sync_owner(tsr_memory *memory, const char *owner, tsr_error *error) {
   const size_t size = strlen(owner) + 1;
   char *directory;
   tsr_store *store;
-  tsr_error one = {0};
+  tsr_error failure = {0};
   TSR_TRY(TSR_ALLOC_RAW(memory, size, &directory, error));
   memcpy(directory, owner, size);
   tsr_path_form(directory);
   char *slash = strrchr(directory, '/');
   if (!slash) return tsr__free(directory), TSR_OK;
   directory[TSR_MAX((size_t)(slash - directory), tsr__path_root(directory))] = 0;
-  int rc = tsr__store_directory_open(memory, directory, &store, &one);
+  int rc = tsr__store_directory_open(memory, directory, &store, &failure);
   if (rc >= 0) {
-    rc = tsr__store_sync_directory(store, "", &one);
+    rc = tsr__store_sync_directory(store, "", &failure);
     tsr__store_close(store);
   }
   tsr__free(directory);
   /* not found: the database is not in this file system, but in a VFS of its own */
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
-  if (error) *error = one;
+  if (error) *error = failure;
   return rc;
 }
 
@@ -182,13 +190,13 @@ static int put_marker(tsr_store *store, const char *marker, const tsr_prepared_m
 static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_prepared_marker *prepared,
                         bool durable, unsigned threads, bool *locked, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
-  tsr_error one;
+  tsr_error failure;
   char directory[TSR_COMMIT_PATH];
   const char *const name = directory;
   directory_of(marker, directory);
-  int rc = tsr__store_lock(file, &one);
+  int rc = tsr__store_lock(file, &failure);
   *locked = rc >= 0;
-  if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = one, rc;
+  if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = failure, rc;
   rc = print_marker(prepared, *locked, &text, error);
   if (rc >= 0) rc = tsr__store_append(file, text.data, text.size, error);
   if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
@@ -213,10 +221,10 @@ int tsr__prepared_mark(tsr_store *store, const char *marker, const tsr_prepared_
 }
 
 int tsr__prepared_unmark(tsr_store *store, const char *marker, tsr_error *error) {
-  tsr_error one;
-  int rc = tsr__store_remove(store, marker, &one);
+  tsr_error failure;
+  int rc = tsr__store_remove(store, marker, &failure);
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
-  if (error) *error = one;
+  if (error) *error = failure;
   return rc;
 }
 
@@ -260,7 +268,7 @@ static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_prepare
   uint64_t lines = 0;
   for (const char *p = text; p <= gap; p++) lines += *p == '\n';
   *prepared = (tsr_prepared_marker){.commit = next_line(&at)};
-  if (!prepared->commit || parse_commit(prepared->commit, &name, &name_size) == NO_COMMIT) return 0;
+  if (!prepared->commit || parse_commit(prepared->commit, &name, &name_size) == FORM_NONE) return 0;
   TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &prepared->fragments, error));
   while ((line = next_line(&at)) != NULL) {
     tsr_name parsed;
@@ -274,29 +282,29 @@ static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_prepare
 
 int tsr__prepared_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
   tsr_file *file;
-  tsr_error one;
+  tsr_error failure;
   *locked = false;
-  int rc = tsr__store_open_file(store, marker, &file, &one);
+  int rc = tsr__store_open_file(store, marker, &file, &failure);
   if (rc >= 0) {
-    rc = tsr__store_locked(file, locked, &one);
+    rc = tsr__store_locked(file, locked, &failure);
     tsr__store_close_file(file);
   }
-  if (rc < 0 && error) *error = one;
+  if (rc < 0 && error) *error = failure;
   return rc;
 }
 
 int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_prepared_marker *prepared,
                        tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
-  tsr_error one = {0};
-  int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &one);
+  tsr_error failure = {0};
+  int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &failure);
   char *copy;
-  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
-  if (rc >= 0) rc = TSR_ARENA_COPY(arena, text.data, text.size, &copy, &one);
-  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, prepared, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &failure);
+  if (rc >= 0) rc = TSR_ARENA_COPY(arena, text.data, text.size, &copy, &failure);
+  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, prepared, &failure);
   tsr__buffer_release(&text);
   if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
-  if (rc < 0 && error) *error = one;
+  if (rc < 0 && error) *error = failure;
   return rc;
 }
 
@@ -305,10 +313,10 @@ int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, t
 static int add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
-  tsr_error one;
-  const int rc = tsr__store_put_new(store, path, commit->bytes, commit->size, durable, &one);
+  tsr_error failure;
+  const int rc = tsr__store_put_new(store, path, commit->bytes, commit->size, durable, &failure);
   if (rc >= 0 || rc == TSR_EXISTS) return TSR_OK; /* another process is publishing the same commit */
-  if (error) *error = one;
+  if (error) *error = failure;
   return rc;
 }
 
@@ -348,10 +356,10 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
 static int has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
                        tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
-  if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
-  snprintf(path, sizeof path, "%s%.*s/" TSR_FILE_FRAGMENT_METADATA, form == WRT ? TSR_DIR_FRAGMENTS "/" : "", size,
-           name);
-  return is_there(store, path, error);
+  if (form == FORM_STAGED || form == FORM_OLD_METADATA) return file_exists(store, staged, error);
+  snprintf(path, sizeof path, "%s%.*s/" TSR_FILE_FRAGMENT_METADATA, form == FORM_WRITE ? TSR_DIR_FRAGMENTS "/" : "",
+           size, name);
+  return file_exists(store, path, error);
 }
 
 int tsr__prepared_fail_gone(const char *commit, tsr_error *error) {
@@ -367,11 +375,11 @@ int tsr__prepared_is_complete(tsr_store *store, const tsr_prepared_marker *prepa
   const char *name;
   int size;
   const commit_form form = parse_commit(prepared->commit, &name, &size);
-  if (form == NO_COMMIT || !tsr__prepared_paths(prepared->commit, marker, staged)) return 0;
+  if (form == FORM_NONE || !tsr__prepared_paths(prepared->commit, marker, staged)) return 0;
   int rc = has_content(store, form, name, size, staged, error);
-  for (uint64_t i = 0; rc > 0 && form == STAGED && i < prepared->fragment_count; i++) {
+  for (uint64_t i = 0; rc > 0 && form == FORM_STAGED && i < prepared->fragment_count; i++) {
     snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, prepared->fragments[i]);
-    rc = is_there(store, path, error);
+    rc = file_exists(store, path, error);
   }
   return rc;
 }
@@ -380,25 +388,25 @@ int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, ts
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   const char *name;
   int size;
-  tsr_error unseen, one = {0};
+  tsr_error unseen, failure = {0};
   if (!error) error = &unseen;
   commit_form form = parse_commit(commit, &name, &size);
-  if (form == NO_COMMIT || !tsr__prepared_paths(commit, marker, staged))
+  if (form == FORM_NONE || !tsr__prepared_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
-  bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
+  bool con = form == FORM_STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
   int rc = has_content(store, form, name, size, staged, error);
   if (rc < 0) return rc;
   bool made = rc > 0;
   if (made) {
-    rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one)
-                 : tsr__store_put_new(store, commit, NULL, 0, durable, &one);
+    rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &failure)
+                 : tsr__store_put_new(store, commit, NULL, 0, durable, &failure);
     made = rc >= 0;
-    if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
+    if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = failure, rc;
   }
   if (!made) { /* another process has published it, or removed it */
-    const int published = is_there(store, commit, error);
+    const int published = file_exists(store, commit, error);
     if (published < 0) return published;
-    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
+    if (published == 0) return rc < 0 ? (*error = failure, rc) : 0;
   }
   /* The process that published it may have died before it wrote the .del files, or synced the name. */
   if (con) TSR_TRY(each_delete(store, commit, durable, add_delete, error));
@@ -410,7 +418,7 @@ int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, ts
 
 int tsr__prepared_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
   uint64_t stem;
-  int rc = is_there(store, commit, error);
+  int rc = file_exists(store, commit, error);
   if (rc <= 0) return rc;
   if (tsr__name_suffix(commit, TSR_SUFFIX_CONSOLIDATED, &stem))
     TSR_TRY(each_delete(store, commit, false, remove_delete, error));
@@ -446,7 +454,7 @@ bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
 }
 
 /* Parses a decimal number and the text `behind` it, and moves *at past both. Returns false if they are not there. */
-static bool take_number(char **at, const char *behind, uint64_t *number) {
+static bool read_number(char **at, const char *behind, uint64_t *number) {
   char *end;
   if (**at < '0' || **at > '9') return false;
   *number = strtoull(*at, &end, 10);
@@ -460,7 +468,7 @@ static bool parse_late(char *text, tsr_late *late) {
   if (!line || line - text >= TSR_COMMIT_PATH) return false;
   *line++ = 0;
   *late = (tsr_late){0};
-  if (!take_number(&line, " of ", &late->dropped) || !take_number(&line, "\n", &late->total)) return false;
+  if (!read_number(&line, " of ", &late->dropped) || !read_number(&line, "\n", &late->total)) return false;
   if (strcmp(line, "end\n") != 0) return false;
   if (strcmp(text, NOTHING) == 0) return true;
   if (!tsr__late_path(text, other)) return false;
@@ -470,13 +478,13 @@ static bool parse_late(char *text, tsr_late *late) {
 
 int tsr__late_read_file(tsr_store *store, const char *path, tsr_late *late, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
-  tsr_error one = {0};
-  int rc = tsr__store_read_all(store, path, RECORD_MAX, &text, &one);
-  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  tsr_error failure = {0};
+  int rc = tsr__store_read_all(store, path, RECORD_MAX, &text, &failure);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &failure);
   if (rc >= 0) rc = strlen((char *)text.data) + 1 == text.size && parse_late((char *)text.data, late);
   tsr__buffer_release(&text);
   if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
-  if (rc < 0 && error) *error = one;
+  if (rc < 0 && error) *error = failure;
   return rc;
 }
 
@@ -516,9 +524,9 @@ typedef struct gone_commit {
 
 /* Remembers a prepared commit whose files are missing. Perhaps it was published and merged, and only the marker is
  * left: tsr__listing_check_gone decides when everything is listed. */
-static int keep_gone(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *marker) {
-  const gone_commit one = {*prepared, marker};
-  return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
+static int remember_gone(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *marker) {
+  const gone_commit gone = {*prepared, marker};
+  return tsr__buffer_append(&r->gone, &gone, sizeof gone, r->error);
 }
 
 int tsr__listing_check_gone(tsr_renewal *r) {
@@ -546,7 +554,7 @@ static int count_staged(tsr_renewal *r, const tsr_prepared_marker *prepared, con
   TSR_TRY(tsr__store_find(r->log->store, staged, &exists, r->error));
   if (!exists) {
     TSR_TRY(tsr__store_find(r->log->store, commit, &published, r->error));
-    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, prepared, marker);
+    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : remember_gone(r, prepared, marker);
   }
   if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
     TSR_TRY(tsr__renewal_read_file(r, name, &file));
@@ -585,7 +593,7 @@ static int count_fragment(tsr_renewal *r, const tsr_prepared_marker *prepared, c
   tsr_path metadata = tsr__path_of(TSR_DIR_FRAGMENTS, name, "/" TSR_FILE_FRAGMENT_METADATA);
   if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
   TSR_TRY(tsr__store_find(r->log->store, metadata.text, &exists, r->error));
-  return exists ? tsr__renewal_add_fragment(r, name, parsed, false) : keep_gone(r, prepared, marker);
+  return exists ? tsr__renewal_add_fragment(r, name, parsed, false) : remember_gone(r, prepared, marker);
 }
 
 static int count_prepared(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *path) {

@@ -34,8 +34,8 @@
  * Conditions and cells have the same time, since they share no coordinates. In arrays with duplicates they may, so
  * there the cells' time is one later. */
 
-#define LISTED_LATELY    1000u /* ms; an older listing does not prove that the array still exists */
-#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* most bytes that a writer uploads during its turn */
+#define LISTING_FRESH_MS 1000u /* an older listing does not prove that the array still exists */
+#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads during its turn, at most */
 
 void tsr__commit_unlock(tsr_commit_state *commit) {
   tsr__store_close_file(commit->lock);
@@ -114,9 +114,10 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Time -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses a time later than `last`, than every time that this environment has prepared, and than every commit that is
- * not in the future. */
-static int choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
+/* Chooses the commit's time, in milliseconds since 1970: later than `last`, than every time that this environment has
+ * prepared, and than every listed commit that is not in the future. The `cells_later` milliseconds after it are the
+ * commit's, too. */
+static int choose_time(tsr_writer *w, uint64_t cells_later, uint64_t last, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->options.time) {
     c->time = c->options.time;
@@ -129,7 +130,7 @@ static int choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *e
       const uint64_t end = lists[l]->items[i].parsed.end;
       if (end <= now) last = TSR_MAX(last, end);
     }
-  return tsr__environment_time(w->array->environment, last, more, &c->time, error);
+  return tsr__environment_time(w->array->environment, last, cells_later, &c->time, error);
 }
 
 /* ---- Prepare ----------------------------------------------------------------------------------------------------- */
@@ -144,7 +145,7 @@ typedef struct preparation {
   tsr_deletes deletes;
   commit_name *names; /* names of the fragments, then of the conditions */
   uint64_t name_count;
-  uint64_t more; /* by how many ms the cells are later than the conditions */
+  uint64_t cells_later; /* by how many milliseconds the cells are later than the conditions: 0 or 1 */
 } preparation;
 
 static int make_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
@@ -156,8 +157,8 @@ static int make_name(const tsr_writer *w, uint64_t start, uint64_t end, char *te
   return TSR_OK;
 }
 
-/* Returns 1 if row `i` of the log must become part of a condition: it is committed or hides a committed row, and no
- * remaining uncommitted cell has its coordinates. Else 0. */
+/* Returns 1 if removed row number `i` must become part of a delete condition: it is committed or hides a committed row,
+ * and no uncommitted cell that is left has its coordinates. Else 0. */
 static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
   tsr_writer *w = p->w;
   const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
@@ -250,9 +251,10 @@ static int check_schema(const tsr_writer *w, tsr_error *error) {
   bool exists = false;
   tsr_store *store = w->array->store;
   const tsr_commit_list *listed = &w->array->log.listing->schemas;
-  const bool is_new = !store->commits_in_turns || tsr__moment() - w->array->log.listing->moment.listed <= LISTED_LATELY;
+  const bool is_fresh =
+      !store->commits_in_turns || tsr__moment() - w->array->log.listing->moment.listed <= LISTING_FRESH_MS;
   if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
-  for (uint64_t i = 0; is_new && i < listed->count; i++)
+  for (uint64_t i = 0; is_fresh && i < listed->count; i++)
     if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
   if (w->array->log.unpublished_schema) {
     tsr__creation_path(w->array->log.unpublished_schema, directory);
@@ -264,13 +266,13 @@ static int check_schema(const tsr_writer *w, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR, "it has been dropped, or replaced by another array: open it again");
 }
 
-/* Chooses the time, and the names of all fragments and conditions. */
-static int name_all(const preparation *p, uint64_t last, tsr_error *error) {
+/* Chooses the commit's time, and with it the names of all fragments and conditions. Renames nothing. */
+static int choose_time_and_names(const preparation *p, uint64_t last, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t fragments = tsr__commit_fragment_count(&w->commit);
-  TSR_TRY(choose_time(w, p->more, last, error));
+  TSR_TRY(choose_time(w, p->cells_later, last, error));
   for (uint64_t i = 0; i < p->name_count; i++) {
-    const uint64_t time = i < fragments ? w->commit.time + p->more : w->commit.time;
+    const uint64_t time = i < fragments ? w->commit.time + p->cells_later : w->commit.time;
     TSR_TRY(make_name(w, time, time, p->names[i].text, error));
   }
   return TSR_OK;
@@ -282,7 +284,7 @@ static int choose_path(const preparation *p, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   char name[128];
   if (is_list(p)) {
-    TSR_TRY(make_name(w, c->time, c->time + p->more, name, error));
+    TSR_TRY(make_name(w, c->time, c->time + p->cells_later, name, error));
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
   } else if (tsr__commit_fragment_count(c) == 0) {
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
@@ -297,7 +299,8 @@ static int choose_path(const preparation *p, tsr_error *error) {
   return TSR_OK;
 }
 
-static int name_fragments(const preparation *p, tsr_error *error) {
+/* Gives the fragments their chosen names. */
+static int rename_fragments(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
   for (uint64_t i = 0; i < tsr__commit_fragment_count(c); i++) {
@@ -319,22 +322,23 @@ static int take_turn(const preparation *p, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   uint64_t last = 0;
   if (tsr__store_unsent(w->array->store) > UPLOADED_IN_TURN) {
-    TSR_TRY(name_all(p, 0, error));
-    TSR_TRY(name_fragments(p, error));
+    TSR_TRY(choose_time_and_names(p, 0, error));
+    TSR_TRY(rename_fragments(p, error));
     TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
     TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
-    return last < c->time ? TSR_OK : name_all(p, last, error);
+    return last < c->time ? TSR_OK : choose_time_and_names(p, last, error);
   }
   TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
-  return name_all(p, last, error);
+  return choose_time_and_names(p, last, error);
 }
 
-/* Chooses the names of all fragments and conditions, and of the commit. */
-static int choose_names(preparation *p, tsr_error *error) {
+/* Lists the array, and chooses the names of all fragments and conditions, and of the commit. In a bucket, takes a
+ * turn. */
+static int name_commit(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t fragments = tsr__commit_fragment_count(&w->commit);
   p->name_count = fragments + p->deletes.count;
-  p->more = w->schema->allows_duplicates && fragments > 0 && p->deletes.count > 0;
+  p->cells_later = w->schema->allows_duplicates && fragments > 0 && p->deletes.count > 0;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
   if (w->array->store->commits_in_turns) TSR_TRY(tsr__log_list(&w->array->log, true, false, error));
   else TSR_TRY(tsr__log_list_present(&w->array->log, error));
@@ -342,7 +346,7 @@ static int choose_names(preparation *p, tsr_error *error) {
   TSR_TRY(check_schema(w, error));
   const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
   if (turns && !w->commit.options.time) TSR_TRY(take_turn(p, error));
-  else TSR_TRY(name_all(p, 0, error));
+  else TSR_TRY(choose_time_and_names(p, 0, error));
   return choose_path(p, error);
 }
 
@@ -442,10 +446,10 @@ static int prepare_all(preparation *p, tsr_error *error) {
   if (!reuse) TSR_TRY(tsr__commit_fragments_write(w, error));
   TSR_TRY(make_deletes(p, error));
   if (tsr__commit_fragment_count(c) + p->deletes.count + carried_count(w) > 0) {
-    TSR_TRY(choose_names(p, error));
+    TSR_TRY(name_commit(p, error));
     TSR_TRY(write_staged(p, error)); /* becomes durable together with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
-    TSR_TRY(name_fragments(p, error));
+    TSR_TRY(rename_fragments(p, error));
   }
   c->stage = TSR_COMMIT_PREPARED;
   return TSR_OK;
@@ -517,7 +521,7 @@ static int published_by_another(tsr_writer *w, tsr_error *error) {
 
 /* Creates the file that publishes the commit. Returns 0 if the files to publish are gone. A store may cache small files
  * that it has written, so a later attempt lists the fragments. */
-static int make_commit(tsr_writer *w, tsr_error *error) {
+static int create_commit_file(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   tsr_error one;
   for (uint64_t i = 0; c->refused && i < tsr__commit_fragment_count(c); i++) {
@@ -533,9 +537,9 @@ static int make_commit(tsr_writer *w, tsr_error *error) {
   return rc;
 }
 
-/* Decides, if there is no file that publishes the commit and there are no files to publish, whether it was published,
- * merged and vacuumed since; else it is lost. */
-static int find_lost(tsr_writer *w, tsr_error *error) {
+/* There are no files to publish. Fails with TSR_NOT_FOUND, because the commit is lost, unless it was published: then
+ * its file exists, or it was merged and vacuumed since. */
+static int check_lost(tsr_writer *w, tsr_error *error) {
   bool exists;
   TSR_TRY(tsr__store_find(w->array->store, w->commit.path, &exists, error));
   if (exists) return TSR_OK;
@@ -570,9 +574,9 @@ static int publish(tsr_writer *w, tsr_error *error) {
   if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_sync_owner(&w->memory, o->owner_file, error));
   const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
   if (before < 0) return before;
-  const int rc = before ? 1 : make_commit(w, error);
+  const int rc = before ? 1 : create_commit_file(w, error);
   if (rc < 0 && !tsr__store_exists(w->array->store, c->path)) return rc;
-  if (rc == 0) TSR_TRY(find_lost(w, error));
+  if (rc == 0) TSR_TRY(check_lost(w, error));
   c->stage = TSR_COMMIT_PUBLISHED;
   tsr__commit_count(w, false);
   if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */

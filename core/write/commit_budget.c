@@ -51,19 +51,19 @@ static int count_tile_cells(const tsr_schema *schema, tsr_memory *memory, uint64
 }
 
 int tsr__commit_budget_open(tsr_writer *writer, tsr_error *error) {
-  tsr_commit_budget *n = &writer->commit_budget;
+  tsr_commit_budget *budget = &writer->commit_budget;
   const tsr_schema *schema = writer->schema;
-  n->runs.memory = &writer->array->memory;
-  TSR_TRY(count_tile_cells(schema, &writer->memory, &n->tile_cells, error));
+  budget->runs.memory = &writer->array->memory;
+  TSR_TRY(count_tile_cells(schema, &writer->memory, &budget->tile_cells, error));
   for (uint32_t f = 0; f < writer->field_count; f++) {
     const tsr_field *field = &schema->fields[f];
     const uint64_t size = field->cell_size ? field->cell_size : sizeof(uint64_t);
-    if (!field->cell_size) n->variable = true;
-    if (f < schema->dimension_count) n->coordinates += size;
+    if (!field->cell_size) budget->variable = true;
+    if (f < schema->dimension_count) budget->coordinates += size;
     if (schema->dense && f < schema->dimension_count) continue;
-    n->row += size + (field->nullable ? 1 : 0);
-    const uint64_t tile = field->cell_size ? tsr__mul_sat(size, n->tile_cells) : UINT64_MAX;
-    n->codecs = TSR_MAX(n->codecs, pipeline_bytes(tsr__schema_pipeline(schema, f), tile));
+    budget->row += size + (field->nullable ? 1 : 0);
+    const uint64_t tile = field->cell_size ? tsr__mul_sat(size, budget->tile_cells) : UINT64_MAX;
+    budget->codecs = TSR_MAX(budget->codecs, pipeline_bytes(tsr__schema_pipeline(schema, f), tile));
   }
   return TSR_OK;
 }
@@ -72,7 +72,8 @@ void tsr__commit_budget_release(tsr_writer *writer) { tsr__buffer_release(&write
 
 /* ---- The histogram of cell sizes --------------------------------------------------------------------------- */
 
-/* Counts cells with a `sign` of 1, uncounts them with UINT64_MAX: unsigned arithmetic wraps. */
+/* Adds cells first..end to the histogram if `sign` is 1, and subtracts them if it is UINT64_MAX: unsigned arithmetic
+ * wraps. */
 static void count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
   tsr_sizes *sizes = &w->commit_budget.memory;
   if (!w->commit_budget.variable) return;
@@ -91,7 +92,7 @@ static void count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t si
 }
 
 void tsr__commit_budget_add(tsr_writer *writer, uint64_t first, uint64_t end) { count_cells(writer, first, end, 1); }
-void tsr__commit_budget_take(tsr_writer *writer, uint64_t first, uint64_t end) {
+void tsr__commit_budget_subtract(tsr_writer *writer, uint64_t first, uint64_t end) {
   count_cells(writer, first, end, UINT64_MAX);
 }
 
@@ -101,32 +102,34 @@ int tsr__commit_budget_reserve(tsr_writer *writer, tsr_error *error) {
 }
 
 void tsr__commit_budget_spilled(tsr_writer *writer) {
-  tsr_commit_budget *n = &writer->commit_budget;
-  if (!n->variable) return;
-  (void)tsr__buffer_append(&n->runs, &n->memory, sizeof n->memory, NULL); /* cannot fail: the memory is reserved */
+  tsr_commit_budget *budget = &writer->commit_budget;
+  if (!budget->variable) return;
+  (void)tsr__buffer_append(&budget->runs, &budget->memory, sizeof budget->memory,
+                           NULL); /* cannot fail: the memory is reserved */
   for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
-    n->spilled.counts[k] += n->memory.counts[k];
-    n->spilled.bytes[k] += n->memory.bytes[k];
+    budget->spilled.counts[k] += budget->memory.counts[k];
+    budget->spilled.bytes[k] += budget->memory.bytes[k];
   }
-  n->memory = (tsr_sizes){0};
+  budget->memory = (tsr_sizes){0};
 }
 
 void tsr__commit_budget_drop_run(tsr_writer *writer) {
-  tsr_commit_budget *n = &writer->commit_budget;
-  if (!n->variable) return;
-  n->runs.size -= sizeof(tsr_sizes);
-  const tsr_sizes *last = (const tsr_sizes *)(const void *)(n->runs.data + n->runs.size);
+  tsr_commit_budget *budget = &writer->commit_budget;
+  if (!budget->variable) return;
+  budget->runs.size -= sizeof(tsr_sizes);
+  const tsr_sizes *last = (const tsr_sizes *)(const void *)(budget->runs.data + budget->runs.size);
   for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
-    n->spilled.counts[k] -= last->counts[k];
-    n->spilled.bytes[k] -= last->bytes[k];
+    budget->spilled.counts[k] -= last->counts[k];
+    budget->spilled.bytes[k] -= last->bytes[k];
   }
 }
 
-/* Returns the maximum number of bytes of any `cells` cells. */
-static uint64_t most_bytes(const tsr_commit_budget *n, uint64_t cells) {
+/* Returns the most bytes that values of variable size may take in any `cells` cells. */
+static uint64_t most_bytes(const tsr_commit_budget *budget, uint64_t cells) {
   uint64_t sum = 0;
   for (uint32_t k = TSR_SIZE_CLASSES; k-- > 0 && cells > 0;) {
-    const uint64_t count = n->memory.counts[k] + n->spilled.counts[k], bytes = n->memory.bytes[k] + n->spilled.bytes[k];
+    const uint64_t count = budget->memory.counts[k] + budget->spilled.counts[k],
+                   bytes = budget->memory.bytes[k] + budget->spilled.bytes[k];
     const uint64_t taken = TSR_MIN(count, cells);
     sum = tsr__add_sat(sum, taken < count ? TSR_MIN(bytes, tsr__mul_sat(taken, UINT64_C(2) << k)) : bytes);
     cells -= taken;
@@ -138,8 +141,8 @@ static uint64_t most_bytes(const tsr_commit_budget *n, uint64_t cells) {
 
 static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.limit, TSR_COMMIT_BYTES); }
 
-/* Returns the bytes that remain in memory while a commit is prepared. */
-static uint64_t bytes_beside(const tsr_writer *w) {
+/* Returns the bytes of what stays in memory, besides cells, while a commit is prepared. */
+static uint64_t other_bytes(const tsr_writer *w) {
   const tsr_removed *r = &w->removed;
   uint64_t bytes = r->rows.capacity + tsr__hash_slot_count(&r->index) * sizeof *r->index.slots + w->runs.list.capacity +
                    w->commit.fragments.capacity + SMALL_BYTES;
@@ -149,21 +152,22 @@ static uint64_t bytes_beside(const tsr_writer *w) {
 }
 
 int tsr__commit_budget_check_cells(const tsr_writer *writer, tsr_error *error) {
-  const tsr_commit_budget *n = &writer->commit_budget;
+  const tsr_commit_budget *budget = &writer->commit_budget;
   const bool dense = writer->schema->dense;
-  const uint64_t cells = dense ? n->tile_cells : TSR_MIN(n->tile_cells, writer->cells.count);
-  const uint64_t tile = tsr__add_sat(tsr__mul_sat(cells, n->row), most_bytes(n, cells));
+  const uint64_t cells = dense ? budget->tile_cells : TSR_MIN(budget->tile_cells, writer->cells.count);
+  const uint64_t tile = tsr__add_sat(tsr__mul_sat(cells, budget->row), most_bytes(budget, cells));
   const uint64_t copies = tsr__add_sat(tsr__mul_sat(tile, dense ? 3 : 2), tile / 8);
   const uint64_t order = dense ? tsr__mul_sat(cells, sizeof(uint64_t) + 1) : 0;
-  const uint64_t beside = bytes_beside(writer) + TSR_MIN(n->codecs, tsr__mul_sat(tile, 16)) + writer->memory.limit / 16;
-  const uint64_t need = tsr__add_sat(tsr__add_sat(copies, order), beside);
-  if (need <= allowed(writer)) return TSR_OK;
+  const uint64_t others =
+      other_bytes(writer) + TSR_MIN(budget->codecs, tsr__mul_sat(tile, 16)) + writer->memory.limit / 16;
+  const uint64_t needed = tsr__add_sat(tsr__add_sat(copies, order), others);
+  if (needed <= allowed(writer)) return TSR_OK;
   return tsr__fail(
       error, TSR_BUDGET,
       "a commit of these cells would take %llu bytes of memory: tiles of the array have %llu cells, up to %llu "
       "bytes; memory_mb allows %llu and %llu more for the commit (raise memory_mb, or make the array's tiles "
       "smaller)",
-      (unsigned long long)need, (unsigned long long)cells, (unsigned long long)tile,
+      (unsigned long long)needed, (unsigned long long)cells, (unsigned long long)tile,
       (unsigned long long)writer->memory.limit, (unsigned long long)TSR_COMMIT_BYTES);
 }
 
@@ -175,13 +179,13 @@ int tsr__commit_budget_check_removed(const tsr_writer *writer, tsr_error *error)
     if (!writer->schema->fields[d].cell_size) texts += r->coordinates[d].values.size;
   }
   const uint64_t made = tsr__add_sat(tsr__mul_sat(r->count, each), tsr__mul_sat(3, texts));
-  const uint64_t need = tsr__add_sat(made, bytes_beside(writer));
-  if (need <= allowed(writer)) return TSR_OK;
+  const uint64_t needed = tsr__add_sat(made, other_bytes(writer));
+  if (needed <= allowed(writer)) return TSR_OK;
   return tsr__fail(
       error, TSR_BUDGET,
       "a commit that deletes %llu rows would take %llu bytes of memory: memory_mb allows %llu and %llu more for "
       "the commit (raise memory_mb, or delete in several transactions)",
-      (unsigned long long)r->count, (unsigned long long)need, (unsigned long long)writer->memory.limit,
+      (unsigned long long)r->count, (unsigned long long)needed, (unsigned long long)writer->memory.limit,
       (unsigned long long)TSR_COMMIT_BYTES);
 }
 

@@ -138,7 +138,7 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
 
 /* Drops the last cells, which are in memory, so that `count` are left. */
 static void take_back(tsr_writer *w, uint64_t count) {
-  tsr__commit_budget_take(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
+  tsr__commit_budget_subtract(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
   truncate_columns(w, count);
 }
 
@@ -265,7 +265,7 @@ static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
     TSR_TRY(tsr__commit_fragments_remove(w, mark.boxes, error));
   }
   if (mark.cells < now.cells)
-    tsr__commit_budget_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
+    tsr__commit_budget_subtract(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
   tsr__transaction_view_rewind(w, mark.cells);
   tsr__spill_rewind(w, mark.cells);
   tsr__index_rewind(w, mark.cells);

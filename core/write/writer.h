@@ -313,7 +313,7 @@ int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_sn
 #define TSR_COMMIT_BYTES (UINT64_C(16) << 20)
 #define TSR_SIZE_CLASSES 40
 
-/* a histogram of the sizes of cells in fields of variable size: class k counts cells of 2^k to 2^(k + 1) - 1 bytes */
+/* A histogram of the sizes of cells in fields of variable size: class k counts cells of 2^k to 2^(k + 1) - 1 bytes. */
 typedef struct tsr_sizes {
   uint64_t counts[TSR_SIZE_CLASSES], bytes[TSR_SIZE_CLASSES];
 } tsr_sizes;
@@ -335,8 +335,8 @@ void tsr__commit_budget_release(tsr_writer *writer);
 /* Counts cells first..end, which have been appended. They are indices in memory. */
 void tsr__commit_budget_add(tsr_writer *writer, uint64_t first, uint64_t end);
 
-/* Uncounts cells first..end, which are about to be dropped. */
-void tsr__commit_budget_take(tsr_writer *writer, uint64_t first, uint64_t end);
+/* Subtracts cells first..end, which are about to be dropped. */
+void tsr__commit_budget_subtract(tsr_writer *writer, uint64_t first, uint64_t end);
 
 /* Reserves the memory that tsr__commit_budget_spilled needs, so that it cannot fail. */
 int tsr__commit_budget_reserve(tsr_writer *writer, tsr_error *error);
@@ -344,7 +344,7 @@ int tsr__commit_budget_reserve(tsr_writer *writer, tsr_error *error);
 /* Moves the counts of the cells in memory to a new run on disk. */
 void tsr__commit_budget_spilled(tsr_writer *writer);
 
-/* Uncounts the last run on disk. */
+/* Subtracts the last run on disk. */
 void tsr__commit_budget_drop_run(tsr_writer *writer);
 
 /* Checks that a commit of the writer's cells fits its budget and TSR_COMMIT_BYTES. Errors: TSR_BUDGET. */

@@ -166,7 +166,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* of the last statement */
   expect_fields(table, c->likely);
   c->number = ++table->cursors.opened;
-  tsx_update_forget(table);
+  tsx_update_forget_scan(table);
   *out = &c->base;
   return SQLITE_OK;
 }
@@ -237,7 +237,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   clear_request(c);
   if (c->reader) (void)tsr_reader_expect(c->reader, NULL, &unseen);
   release_labels(c);
-  tsx_update_scanned(table, c->number);
+  tsx_update_scan_ended(table, c->number);
   const bool becomes_idle = may_become_idle(c);
   tsx_snapshot_release(c->state.snapshot);
   tsx_snapshot_release(c->state.opened);
@@ -873,7 +873,7 @@ static void note_requested(array_cursor *c, unsigned what) {
     p->requested = REQUESTED_ALL;
   if (p->requested != REQUESTED_ALL) return;
   if (!table->schema->dense && sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
-    tsx_update_touch(table, c->number, rowid_of(p));
+    tsx_update_record_row(table, c->number, rowid_of(p));
 }
 
 /* as_of and since return exactly the value that was passed, because SQLite may test the comparison again; else NULL. */

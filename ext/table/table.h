@@ -911,17 +911,17 @@ void tsx_upkeep_in_commit(tsx_connection *connection);
 /* If a row fails, the writer is left as it was. */
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
 
-/* Records a row that the scan of a statement has chosen. `cursor` is the number of its cursor
+/* Records a row that the scan of an UPDATE or DELETE has chosen. `cursor` is the number of its cursor
  * (table->cursors.opened). */
-void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row);
+void tsx_update_record_row(tsx_table *table, uint64_t cursor, int64_t row);
 
 /* Call when a cursor is closed: the scan has ended, unless a newer cursor is open whose xFilter was not called yet.
  * Such a cursor continues the scan for the next operand of an OR. */
-void tsx_update_scanned(tsx_table *table, uint64_t cursor);
+void tsx_update_scan_ended(tsx_table *table, uint64_t cursor);
 
 /* Call when a cursor is opened: forgets the rows of a scan that has ended without a call of xUpdate. It was no
  * UPDATE. */
-void tsx_update_forget(tsx_table *table);
+void tsx_update_forget_scan(tsx_table *table);
 
 /* Call when the transaction ends: frees the state of its statements. */
 void tsx_update_end(tsx_table *table);
@@ -961,12 +961,12 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
 /* Sets all fields for an INSERT. `values` has one value for each column of the table; the row is complete. */
 int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error);
 
-/* Sets the coordinate, 8 bytes, of rows whose value for the dimension is NULL. `coordinate` is borrowed until the next
- * call; NULL ends its use. */
-void tsx_row_place(tsx_row *row, uint32_t dimension, const uint8_t *coordinate);
+/* Sets the coordinate, 8 bytes, that rows get whose value for the dimension is NULL. `coordinate` is borrowed until the
+ * next call; NULL: such rows fail again. */
+void tsx_row_default_coordinate(tsx_row *row, uint32_t dimension, const uint8_t *coordinate);
 
 /* Sets a field to a cell that was read. Borrows its bytes from `cells`, at `index` as in tsr_column. */
-void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index);
+void tsx_row_copy(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index);
 
 /* ---- overview_tables.c: where the levels of an array's overviews are --------------------------------------------- */
 /* Level k of an array in a directory or bucket is PATH.overviews/k; of the table NAME in the database it is the table

@@ -234,8 +234,8 @@ static int creation_rollback(sqlite3_vtab *vtab) {
  *   xBegin       Comes before a statement that writes the table, but not after CREATE in the same transaction: then
  *                rows come without xBegin, and savepoints that were open at the CREATE are never announced.
  *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin, only the innermost is
- * announced. If another table has written the array before, that savepoint may be older than its rows, so
- *                only the table that began the transaction counts.
+ *                announced. If another table has written the array before, that savepoint may be older than its rows,
+ *                so only the table that began the transaction counts.
  *   xRollbackTo  May name a savepoint for which xSavepoint never came, such as -1. That savepoint is older than the
  *                first write, so all changes are undone. xRollbackTo does not come for a table whose CREATE it undoes.
  *                Such a table is found to be missing later, by its id in NAME_config (drop_vanished).
@@ -490,7 +490,7 @@ int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, 
   return tsx_fail_rolled_back(db, error);
 }
 
-/* Begins or joins the transaction of the table's array. `watch` began before. */
+/* Begins or joins the transaction of the table's array, and fails if SQLite has rolled back since `watch` began. */
 static int begin_watched(tsx_table *table, const tsx_watch *watch, tsr_error *error) {
   tsx_transaction *transaction;
   TSX_TRY(tsx_transactions_check(table->connection, error));

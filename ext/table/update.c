@@ -1,18 +1,18 @@
 /* update.c: xUpdate: INSERT, UPDATE and DELETE of rows, as cells and removals of the open transaction's writer.
  *
- * An UPDATE that changes dimensions moves cells, and it moves them as a set: a cell that the statement itself will move
- * away is no conflict (UPDATE t SET x = x + 1). SQLite calls xUpdate row by row, but only after its scan is over. So
- * the cursor has recorded the rows that the scan chose (tsx_update_touch). A cell at the destination of a row is no
- * conflict as long as it is one of these rows and xUpdate has not been called for it yet. It may turn out later that
- * such a row cannot be moved. If the statement goes on (OR IGNORE), or ends but keeps its changes (OR FAIL), the row
- * that has taken its place goes back to where it came from, and so on along the chain (restore_row).
+ * * An UPDATE that changes dimensions moves cells, and it moves them as a set: a cell that the statement itself will
+ * move away is no conflict (UPDATE t SET x = x + 1). SQLite calls xUpdate row by row, but only after its scan is over.
+ * So the cursor has recorded the rows that the scan chose (tsx_update_record_row). A cell at the destination of a row
+ * is no conflict as long as it is one of these rows and xUpdate has not been called for it yet. It may turn out later
+ * that such a row cannot be moved. If the statement goes on (OR IGNORE), or ends but keeps its changes (OR FAIL), the
+ * row that has taken its place goes back to where it came from, and so on along the chain (restore_row).
  *
- * SQLite does not report that a statement begins: it begins at the first xUpdate after a cursor was opened. It reads
+ * * SQLite does not report that a statement begins: it begins at the first xUpdate after a cursor was opened. It reads
  * old rows from the state at that moment: a rowid identifies one version of a cell, and the statement writes newer
  * versions on top.
  *
- * Sections: memory; the rows that a statement touches; the statement; the row to write; conflicts; INSERT, UPDATE and
- * DELETE; xUpdate. */
+ * * Sections: rowids of uncommitted cells; memory; the rows that a scan has chosen; the statement; the row to write;
+ * conflicts; INSERT, UPDATE and DELETE; xUpdate. */
 #include "table/table.h"
 
 #include <stdio.h>
@@ -22,13 +22,16 @@
 #include "connection/sqlite_api.h"
 #include "values/value.h"
 
-/* A row in the running statement: not part of it; xUpdate will be called for it; xUpdate has been called for it. */
-typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate;
+typedef enum fate { /* what becomes of a row in the running statement */
+                    FATE_NONE, /* nothing: the scan has not chosen it */
+                    FATE_PENDING, /* xUpdate will be called for it */
+                    FATE_DONE /* xUpdate has been called for it */
+} fate;
 
-typedef struct touched { /* a slot of the hash table of rows; FATE_NONE: free */
+typedef struct scanned_row { /* a slot of the hash table of rows; FATE_NONE: free */
   int64_t row;
   fate fate;
-} touched;
+} scanned_row;
 
 typedef struct update_move { /* a cell that the statement has moved */
   int64_t from; /* the old row */
@@ -55,7 +58,7 @@ typedef struct update_statement {
 } update_statement;
 
 typedef struct update_fates { /* what the statement does with the scan's rows */
-  touched *slots; /* hash table, or NULL until it is needed */
+  scanned_row *slots; /* hash table, or NULL until it is needed */
   uint64_t mask;
 } update_fates;
 
@@ -80,6 +83,12 @@ struct tsx_update_state {
   update_moves moves;
   update_call call;
 };
+
+/* ---- Rowids of uncommitted cells --------------------------------------------------------------------------------- */
+
+/* The writer numbers its cells from 0; cell n has the rowid -2 - n. Rows of the array have rowids from 0 on. */
+static int64_t rowid_of(uint64_t number) { return -2 - (int64_t)number; }
+static uint64_t number_of(int64_t row) { return (uint64_t)(-2 - row); }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
@@ -126,9 +135,9 @@ void tsx_update_free(tsx_table *table) {
   table->update = NULL;
 }
 
-/* ---- The rows that a statement touches --------------------------------------------------------------------------- */
+/* ---- The rows that a scan has chosen ----------------------------------------------------------------------------- */
 
-void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
+void tsx_update_record_row(tsx_table *table, uint64_t cursor, int64_t row) {
   tsx_update_state *u = update_of(table);
   if (!u) return; /* out of memory: xUpdate will fail for the same reason */
   update_scan *scan = &u->scan;
@@ -152,7 +161,7 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
   scan->rows[scan->count++] = row;
 }
 
-void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
+void tsx_update_scan_ended(tsx_table *table, uint64_t cursor) {
   tsx_update_state *u = table->update;
   if (!u || u->scan.cursor != cursor) return;
   if (table->cursors.filtered < table->cursors.opened && cursor < table->cursors.opened)
@@ -160,7 +169,7 @@ void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
   else u->scan.ended = true;
 }
 
-void tsx_update_forget(tsx_table *table) {
+void tsx_update_forget_scan(tsx_table *table) {
   tsx_update_state *u = table->update;
   if (!u || !u->scan.ended || u->statement.transaction) return;
   sqlite3_free(u->scan.rows);
@@ -168,7 +177,7 @@ void tsx_update_forget(tsx_table *table) {
   u->scan.count = u->scan.room = 0;
 }
 
-static touched *slot_of(const update_fates *fates, int64_t row) {
+static scanned_row *slot_of(const update_fates *fates, int64_t row) {
   uint64_t h = (uint64_t)row * UINT64_C(0x9E3779B97F4A7C15), at = (h ^ h >> 32) & fates->mask;
   while (fates->slots[at].fate && fates->slots[at].row != row) at = (at + 1) & fates->mask;
   return &fates->slots[at];
@@ -183,14 +192,14 @@ static int make_slots(tsx_update_state *u, tsr_error *error) {
   memset(fates->slots, 0, count * sizeof *fates->slots);
   fates->mask = count - 1;
   for (uint64_t i = 0; i < u->scan.count; i++)
-    *slot_of(fates, u->scan.rows[i]) = (touched){u->scan.rows[i], FATE_PENDING};
+    *slot_of(fates, u->scan.rows[i]) = (scanned_row){u->scan.rows[i], FATE_PENDING};
   return TSR_OK;
 }
 
 static fate fate_of(const tsx_update_state *u, int64_t row) { return slot_of(&u->fates, row)->fate; }
 
 static void set_done(tsx_update_state *u, int64_t row) {
-  touched *slot = slot_of(&u->fates, row);
+  scanned_row *slot = slot_of(&u->fates, row);
   if (slot->fate) slot->fate = FATE_DONE;
 }
 
@@ -215,8 +224,8 @@ static int begin_statement(tsx_update_state *u, tsx_transaction *transaction, ts
   return TSR_OK;
 }
 
-/* Makes an old row the reader's batch. *index is its cell's index. */
-static int find_old(tsx_update_state *u, int64_t row, uint64_t *index, tsr_error *error) {
+/* Reads the old row `row`: it becomes the reader's batch, and *index is its index in there. */
+static int read_old_row(tsx_update_state *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   const int found = tsr_reader_find(u->statement.reader, row, &batch, error);
   if (found < 0) return found;
@@ -225,18 +234,18 @@ static int find_old(tsx_update_state *u, int64_t row, uint64_t *index, tsr_error
   return TSR_OK;
 }
 
-static int keep_field(tsx_update_state *u, uint32_t field, uint64_t index, tsr_error *error) {
+static int copy_field(tsx_update_state *u, uint32_t field, uint64_t index, tsr_error *error) {
   const tsr_column *cells;
   TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
-  tsx_row_keep(u->row, field, cells, index);
+  tsx_row_copy(u->row, field, cells, index);
   return TSR_OK;
 }
 
 /* Sets the first `fields` fields of u->row to those of an old row. */
-static int keep_fields(tsx_update_state *u, int64_t row, uint32_t fields, tsr_error *error) {
+static int copy_fields(tsx_update_state *u, int64_t row, uint32_t fields, tsr_error *error) {
   uint64_t index = 0;
-  TSX_TRY(find_old(u, row, &index, error));
-  for (uint32_t f = 0; f < fields; f++) TSX_TRY(keep_field(u, f, index, error));
+  TSX_TRY(read_old_row(u, row, &index, error));
+  for (uint32_t f = 0; f < fields; f++) TSX_TRY(copy_field(u, f, index, error));
   return TSR_OK;
 }
 
@@ -247,7 +256,7 @@ static int fail_field(const tsx_update_state *u, int code, uint32_t column, cons
 }
 
 /* Sets u->row to the values of an INSERT. */
-static int take_values(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
+static int set_inserted(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
   for (uint32_t c = 0; c < u->table->column_count; c++) {
@@ -270,8 +279,9 @@ static int take_values(tsx_update_state *u, sqlite3_value **values, tsr_error *e
   return TSR_OK;
 }
 
-/* Returns true if SQLite reports no column as unchanged. In an UPDATE ... FROM, releases before 3.41 never do. */
-static bool all_given(const tsx_update_state *u, sqlite3_value **values) {
+/* Returns true if SQLite reports no column as unchanged, so that any of them may be: in an UPDATE ... FROM, releases
+ * before 3.41 never report any. */
+static bool hides_what_changed(const tsx_update_state *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
   return true;
@@ -289,16 +299,16 @@ static int reads_as_null(const tsx_update_state *u, uint32_t column, uint32_t fi
 /* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. A NULL for a
  * field that is not nullable counts as unchanged if the old cell reads as NULL, like NaN, so v + 1 need not leave such
  * cells out. A cell that was never written counts only if SQLite does not tell what changed: keeping it writes it. */
-static int change_values(tsx_update_state *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
+static int set_updated(tsx_update_state *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
-  bool blind = all_given(u, values);
+  bool blind = hides_what_changed(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     const int c = tsx_row_column(u->row, f);
     int keep = c < 0 || sqlite3_value_nochange(values[c]);
     if (!keep && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
         (keep = reads_as_null(u, (uint32_t)c, f, index, blind, error)) < 0)
       return keep;
-    TSX_TRY(keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error));
+    TSX_TRY(keep ? copy_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error));
   }
   for (uint32_t c = 0; c < u->table->column_count; c++)
     if (tsx_row_field(u->row, c) < 0 && !sqlite3_value_nochange(values[c]) &&
@@ -379,12 +389,12 @@ static int find_at_coordinates(tsx_update_state *u, tsx_transaction *transaction
 
 /* Returns true if the statement has written this row. */
 static bool is_of_statement(const tsx_update_state *u, int64_t row) {
-  return row < -1 && (uint64_t)(-2 - row) >= u->statement.first;
+  return row < -1 && number_of(row) >= u->statement.first;
 }
 
 /* Returns the move that has written an uncommitted row, or NULL. Searches for its cell's number. */
 static update_move *move_of(const update_moves *moves, int64_t row) {
-  uint64_t cell = (uint64_t)(-2 - row), low = 0, high = moves->count;
+  uint64_t cell = number_of(row), low = 0, high = moves->count;
   while (low < high) {
     uint64_t middle = (low + high) / 2;
     if (moves->list[middle].cell < cell) low = middle + 1;
@@ -409,7 +419,7 @@ static int restore_row(tsx_update_state *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   for (bool moved_away = false;;) {
     int64_t there = 0;
-    TSX_TRY(keep_fields(u, row, schema->dimension_count + schema->attribute_count, error));
+    TSX_TRY(copy_fields(u, row, schema->dimension_count + schema->attribute_count, error));
     const int taken = find_at_coordinates(u, u->statement.transaction, &there, error);
     if (taken < 0) return taken;
     const tsr_column *columns = tsx_row_columns(u->row);
@@ -426,9 +436,9 @@ static int restore_row(tsx_update_state *u, int64_t row, tsr_error *error) {
   }
 }
 
-/* Leaves a row unchanged, because of `error`. Returns the code of `error`. With OR FAIL the statement ends here and
- * keeps its changes: it may have moved rows to the places of pending ones, for which xUpdate will not be called any
- * more, and these are restored. */
+/* Leaves a row unchanged, because of `error`, and returns the code of `error`. With OR FAIL the statement ends here and
+ * keeps its changes. If it has moved rows to the places of pending ones, these are restored, since xUpdate will not be
+ * called for them any more. */
 static int leave_unchanged(tsx_update_state *u, int64_t row, tsr_error *error) {
   if (u->call.conflict != SQLITE_IGNORE && u->call.conflict != SQLITE_FAIL)
     return error->code; /* SQLite undoes all changes */
@@ -442,7 +452,7 @@ static int leave_unchanged(tsx_update_state *u, int64_t row, tsr_error *error) {
   return error->code;
 }
 
-static int note_move(update_moves *moves, const update_move *made, tsr_error *error) {
+static int record_move(update_moves *moves, const update_move *made, tsr_error *error) {
   if (moves->count == moves->room) {
     uint64_t room = moves->room ? moves->room * 2 : 64;
     update_move *list = sqlite3_realloc64(moves->list, room * sizeof *list);
@@ -456,17 +466,18 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 
 /* ---- INSERT, UPDATE, DELETE -------------------------------------------------------------------------------------- */
 
-/* Takes the values of a row that has labels: a label sets a coordinate that is NULL, and must agree with one that is
- * not. `places` has room for the coordinate of each label; the row borrows them. */
-static int take_values_at(tsx_update_state *u, sqlite3_value **values, uint8_t (*places)[8], tsr_error *error) {
+/* Sets u->row to the values of an INSERT that gives labels: a label supplies a coordinate that is NULL, and must agree
+ * with one that is not. `places` has room for the coordinate of each label; the row borrows them. */
+static int set_inserted_with_labels(tsx_update_state *u, sqlite3_value **values, uint8_t (*places)[8],
+                                    tsr_error *error) {
   tsx_table *table = u->table;
   sqlite3_value **given = values + TSX_WRITTEN_AT(table) + 1;
   for (uint32_t i = 0; i < table->label_count; i++) {
     if (sqlite3_value_type(given[i]) == SQLITE_NULL) continue;
     TSX_TRY(tsx_label_coordinate_of(table, &table->labels[i], given[i], places[i], error));
-    tsx_row_place(u->row, table->labels[i].dimension, places[i]);
+    tsx_row_default_coordinate(u->row, table->labels[i].dimension, places[i]);
   }
-  TSX_TRY(take_values(u, values, error));
+  TSX_TRY(set_inserted(u, values, error));
   for (uint32_t i = 0; i < table->label_count; i++) {
     const tsx_label_column *label = &table->labels[i];
     const tsr_column *set = &tsx_row_columns(u->row)[label->dimension];
@@ -478,18 +489,18 @@ static int take_values_at(tsx_update_state *u, sqlite3_value **values, uint8_t (
   return TSR_OK;
 }
 
-static int take_labelled_values(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
+static int set_inserted_by_labels(tsx_update_state *u, sqlite3_value **values, tsr_error *error) {
   const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
   uint8_t(*places)[8] = sqlite3_malloc64((u->table->label_count + 1) * sizeof *places);
   if (!places) return tsx_out_of_memory(error);
-  const int code = take_values_at(u, values, places, error);
-  for (uint32_t d = 0; d < dimensions; d++) tsx_row_place(u->row, d, NULL);
+  const int code = set_inserted_with_labels(u, values, places, error);
+  for (uint32_t d = 0; d < dimensions; d++) tsx_row_default_coordinate(u->row, d, NULL);
   sqlite3_free(places);
   return code;
 }
 
 /* Returns true if a row to insert has a label. */
-static bool gives_labels(const tsx_update_state *u, int count, sqlite3_value **values) {
+static bool has_labels(const tsx_update_state *u, int count, sqlite3_value **values) {
   for (int c = TSX_WRITTEN_AT(u->table) + 1; c < count; c++)
     if (sqlite3_value_type(values[c]) != SQLITE_NULL) return true;
   return false;
@@ -499,21 +510,22 @@ static bool gives_labels(const tsx_update_state *u, int count, sqlite3_value **v
 static int insert_row(tsx_update_state *u, tsx_transaction *transaction, int count, sqlite3_value **values,
                       sqlite3_int64 *rowid, tsr_error *error) {
   const int code =
-      gives_labels(u, count, values) ? take_labelled_values(u, values, error) : take_values(u, values, error);
+      has_labels(u, count, values) ? set_inserted_by_labels(u, values, error) : set_inserted(u, values, error);
   if (code == TSR_CONSTRAINT) u->call.code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
-    TSX_TRY(tsr_writer_test(transaction->writer, tsx_row_columns(u->row), NULL, error)); /* before others, as SQLite */
+    TSX_TRY(tsr_writer_test(transaction->writer, tsx_row_columns(u->row), NULL,
+                            error)); /* CHECK before uniqueness, as SQLite does */
     const int taken = find_at_coordinates(u, transaction, &there, error);
     if (taken < 0) return taken;
     if (taken) return fail_exists(u, error);
   }
-  *rowid = -2 - (int64_t)tsr_writer_mark(transaction->writer).cells;
+  *rowid = rowid_of(tsr_writer_mark(transaction->writer).cells);
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
 }
 
-/* Copies the columns of the reader's dimensions. The row's index in them is the one from find_old. */
+/* Copies the columns of the reader's dimensions. The row's index in them is the one from read_old_row. */
 static int old_coordinates(tsx_update_state *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
@@ -536,7 +548,7 @@ static int check_destination(tsx_update_state *u, int64_t row, int64_t *over, ts
   return leave_unchanged(u, row, error);
 }
 
-static int sets_dimension(const tsx_update_state *u, sqlite3_value **values) {
+static bool sets_dimension(const tsx_update_state *u, sqlite3_value **values) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     int c = tsx_row_column(u->row, d);
     if (c >= 0 && !sqlite3_value_nochange(values[c])) return true;
@@ -588,12 +600,12 @@ static int write_changed(tsx_update_state *u, int64_t row, bool moved, uint64_t 
   if (moved || duplicates) TSX_TRY(remove_old(u, row, index, error));
   TSX_TRY(append_trusted(writer, tsx_row_columns(u->row), error));
   if (u->fates.slots) set_done(u, row);
-  return moved ? note_move(&u->moves, &made, error) : TSR_OK;
+  return moved ? record_move(&u->moves, &made, error) : TSR_OK;
 }
 
 /* With OR IGNORE, a row that is changed at its place takes precedence over a row that the statement has moved there:
  * that row goes back. *cleared: it did, and u->row must be set again. */
-static int clear_place(tsx_update_state *u, int64_t row, bool *cleared, tsr_error *error) {
+static int clear_destination(tsx_update_state *u, int64_t row, bool *cleared, tsr_error *error) {
   int64_t there;
   *cleared = false;
   if (!u->moves.count || u->call.conflict != SQLITE_IGNORE) return TSR_OK;
@@ -604,14 +616,16 @@ static int clear_place(tsx_update_state *u, int64_t row, bool *cleared, tsr_erro
   return restore_row(u, row, error);
 }
 
-static int set_row(tsx_update_state *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
-  TSX_TRY(find_old(u, row, index, error));
-  return change_values(u, values, *index, error);
+static int set_changed_row(tsx_update_state *u, int64_t row, sqlite3_value **values, uint64_t *index,
+                           tsr_error *error) {
+  TSX_TRY(read_old_row(u, row, index, error));
+  return set_updated(u, values, *index, error);
 }
 
-/* Sets which fields of u->row the statement sets, or writes though the old row has none: these get the DEFAULT. */
-static int find_changed(const tsx_update_state *u, sqlite3_value **values, uint32_t fields, bool *changed,
-                        tsr_error *error) {
+/* Sets changed[field] for the fields of u->row that the statement sets, and for those that the old row lacks: they are
+ * written with the DEFAULT. */
+static int list_changed_fields(const tsx_update_state *u, sqlite3_value **values, uint32_t fields, bool *changed,
+                               tsr_error *error) {
   const tsr_column *cells;
   for (uint32_t f = 0; f < fields; f++) {
     const int c = tsx_row_column(u->row, f);
@@ -629,7 +643,7 @@ static int check_row(tsx_update_state *u, sqlite3_value **values, tsr_error *err
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
   bool *changed = sqlite3_malloc64(fields * sizeof *changed);
   if (!changed) return tsx_out_of_memory(error);
-  int code = find_changed(u, values, fields, changed, error);
+  int code = list_changed_fields(u, values, fields, changed, error);
   if (code >= 0) code = tsr_writer_test(u->statement.transaction->writer, tsx_row_columns(u->row), changed, error);
   sqlite3_free(changed);
   return code;
@@ -642,7 +656,7 @@ static int update_row(tsx_update_state *u, int64_t row, sqlite3_value **values, 
   bool cleared = false, sets = sets_dimension(u, values) || schema->allows_duplicates;
   if (sets && !schema->dense && !u->fates.slots) TSX_TRY(make_slots(u, error));
   if (u->fates.slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
-  int code = set_row(u, row, values, &index, error);
+  int code = set_changed_row(u, row, values, &index, error);
   if (code == TSR_CONSTRAINT) {
     u->call.code = SQLITE_CONSTRAINT_NOTNULL;
     return leave_unchanged(u, row, error);
@@ -656,8 +670,8 @@ static int update_row(tsx_update_state *u, int64_t row, sqlite3_value **values, 
   if (moved && schema->dense)
     return tsx_fail(error, TSR_ERROR, "%s.%s: cells of a dense array cannot be moved; insert others", u->table->name,
                     u->table->columns[tsx_row_column(u->row, dimension)].name);
-  if (!moved) TSX_TRY(clear_place(u, row, &cleared, error));
-  if (cleared) TSX_TRY(set_row(u, row, values, &index, error));
+  if (!moved) TSX_TRY(clear_destination(u, row, &cleared, error));
+  if (cleared) TSX_TRY(set_changed_row(u, row, values, &index, error));
   return write_changed(u, row, moved, index, error);
 }
 
@@ -669,7 +683,7 @@ static int delete_row(tsx_update_state *u, int64_t row, tsr_error *error) {
         "%s: cells of a dense array cannot be deleted: set them to NULL, or make the array with kind=sparse",
         u->table->name);
   const tsr_column *columns = tsx_row_columns(u->row);
-  TSX_TRY(keep_fields(u, row, schema->dimension_count, error));
+  TSX_TRY(copy_fields(u, row, schema->dimension_count, error));
   TSX_TRY(tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error));
   return check_duplicates(u, row, columns, 0, error);
 }
@@ -690,7 +704,7 @@ static int check_hidden(const tsx_update_state *u, int count, sqlite3_value **va
     if (sqlite3_value_nochange(value)) continue;
     const tsx_label_column *label = tsx_label_column_at(table, c);
     if (label && !is_update) continue;
-    if (is_update && all_given(u, values + 2) && (label || c == TSX_WRITTEN_AT(table)))
+    if (is_update && hides_what_changed(u, values + 2) && (label || c == TSX_WRITTEN_AT(table)))
       continue; /* the present value: SQLite does not say which columns are unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
                     label ? label->name : table->declared.hidden[c - (int)table->column_count]);
@@ -698,8 +712,8 @@ static int check_hidden(const tsx_update_state *u, int count, sqlite3_value **va
   return TSR_OK;
 }
 
-static int change_row(tsx_update_state *u, tsx_transaction *transaction, int count, sqlite3_value **values,
-                      sqlite3_int64 *rowid, tsr_error *error) {
+static int change_one_row(tsx_update_state *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+                          sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
   const tsr_schema *schema = tsr_writer_schema(transaction->writer);
   if (!u->row || tsx_row_schema(u->row) != schema) {
@@ -740,7 +754,7 @@ static int change_in_transaction(tsx_update_state *u, int count, sqlite3_value *
   transaction->references++;
   u->busy = true;
   u->ended = false;
-  int code = change_row(u, transaction, count, values, rowid, error);
+  int code = change_one_row(u, transaction, count, values, rowid, error);
   u->busy = false;
   if (u->ended) tsx_update_end(table);
   if (code >= 0 && !transaction->array) code = tsx_fail_rolled_back(table->connection->db, error);

@@ -40,7 +40,8 @@ typedef struct cell_field { /* a field of the writer's schema */
   bool has_default;
   shortcut shortcut;
   int64_t low, high; /* with INTEGER64: the least and greatest value that fit */
-  const uint8_t *place; /* of a dimension: the coordinate to use for NULL (tsx_row_place), or NULL; borrowed */
+  const uint8_t
+      *place; /* of a dimension: the coordinate to use for NULL (tsx_row_default_coordinate), or NULL; borrowed */
   uint64_t offsets[2]; /* for the single cell of a variable-size field: 0 and its size in bytes */
   uint8_t value[8]; /* the cell, if it is a single number */
   uint8_t *room; /* memory for a converted cell; owned */
@@ -530,11 +531,11 @@ int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
   return TSR_OK;
 }
 
-void tsx_row_place(tsx_row *row, uint32_t dimension, const uint8_t *coordinate) {
+void tsx_row_default_coordinate(tsx_row *row, uint32_t dimension, const uint8_t *coordinate) {
   row->fields[dimension].place = coordinate;
 }
 
-void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index) {
+void tsx_row_copy(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index) {
   uint64_t i = cells->constant ? 0 : index;
   bytes cell = {cells->values, cells->cell_size};
   if (cells->offsets) {

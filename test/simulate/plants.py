@@ -18,11 +18,11 @@ PLANTS = [
      "  if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));\n  return made;",
      "  if (durable && !PLANT) TSR_TRY(tsr__store_sync_directory(store, directory, error));\n  return made;"),
     (2, "the marker is removed before the commit is published", "write/commit.c",
-     "  const int rc = before ? 1 : make_commit(w, error);",
+     "  const int rc = before ? 1 : create_commit_file(w, error);",
      "  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];\n"
      "  if (PLANT && o->owner && tsr__prepared_paths(c->path, marker, staged))\n"
      "    TSR_TRY(tsr__prepared_unmark(w->array->store, marker, error));\n"
-     "  const int rc = before ? 1 : make_commit(w, error);"),
+     "  const int rc = before ? 1 : create_commit_file(w, error);"),
     (3, "a delete is published before its fragment", "log/prepared.c",
      "    if (durable && deletes++ == 0) rc =", "    if (durable && !PLANT && deletes++ == 0) rc ="),
     (4, "recovery undoes the commits of other databases", "table/journal.c",
@@ -40,8 +40,8 @@ PLANTS = [
     (8, "consolidated footers name prepared commits", "maintain/consolidate_files.c",
      "    if (tsr__map_get(&unpublished, fragment->name)) continue;", "    if (!PLANT && tsr__map_get(&unpublished, fragment->name)) continue;"),
     (9, "recovery does not sync what others have published", "log/prepared.c",
-     "    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;",
-     "    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;\n    if (PLANT) return con ? each_delete(store, commit, durable, add_delete, error) : 0;"),
+     "    if (published == 0) return rc < 0 ? (*error = failure, rc) : 0;",
+     "    if (published == 0) return rc < 0 ? (*error = failure, rc) : 0;\n    if (PLANT) return con ? each_delete(store, commit, durable, add_delete, error) : 0;"),
     (10, "the names of fragments are not synced", "write/commit.c",
      "  if (!c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;", "  if (PLANT || !c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;"),
     (11, "the removal of the database's journal is not synced", "write/commit.c",
