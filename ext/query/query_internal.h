@@ -14,6 +14,7 @@
  *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
+ *   row_cache.c     all rows in memory, for a cursor that SQLite restarts
  *   query_table.c   the virtual table module
  *
  * Each node of a tree keeps its span of the source text: nested statements reuse these exact words, and error messages
@@ -783,7 +784,7 @@ int tsx_plan_make(tsx_plan *plan, tsr_error *error);
 /* After the axes have been evaluated: drops the conditions of joins that have a row for every coordinate. */
 int tsx_plan_drop_joins(tsx_plan *plan, tsr_error *error);
 
-/* Makes asked->request. The last step. */
+/* Makes plan->request. The last step. */
 int tsx_plan_finish(tsx_plan *plan, tsr_error *error);
 
 /* Returns the number of the aggregate that a tree is, bare columns included; aggregate_count if there is none. */
@@ -871,10 +872,10 @@ int tsx_pushdown_rows_bind(const tsx_query *query, sqlite3_stmt *statement, tsr_
 /* Requests the axis values that the other constraints compare. Call after tsx_axes_find. */
 int tsx_pushdown_request(tsx_query *query, tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
 
-/* After the axes have been evaluated: drops coordinates, or adds conditions on cells to `asked`. */
+/* After the axes have been evaluated: drops coordinates, or adds conditions on cells to the plan. */
 int tsx_pushdown_apply(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
 
-/* ---- run.c: rowids, execution, the row cache --------------------------------------------------------------------- */
+/* ---- run.c: rowids, execution ------------------------------------------------------------------------------------ */
 
 /* In RIGHT JOIN and FULL JOIN, SQLite uses rowids to remember which rows it has matched. So a row must keep its rowid
  * in all scans of a statement, whatever their constraints, and no two rows may share one. */
@@ -933,16 +934,19 @@ bool tsx_run_is_cells(const tsx_run *run);
 uint64_t tsx_run_rows(const tsx_run *run, uint64_t *row);
 void tsx_run_at(tsx_run *run, uint64_t row);
 
-/* Gives an item of all rows of the block as INTEGER or REAL, as tsx_run_value would; `words` has room for them, and
- * `nulls` for as many bytes. Returns false, if some row's value is of another type. The column is borrowed until the
- * next block, or until `words` are used again. Instants of the datatype `instants` come as INTEGER. */
 tsr_value_type tsx_run_cell_type(const tsx_run *run, uint32_t item); /* in the block; OPAQUE: an axis has the values */
+
+/* Gives an item of all rows of the block as INTEGER or REAL, as tsx_run_value would; `words` has room for them, and
+ * `nulls` for as many bytes. Returns false if some row's value is of another type. The column is borrowed until the
+ * next block, or until `words` are used again. Instants of the datatype `instants` come as INTEGER. */
 bool tsx_run_column_block(const tsx_run *run, uint32_t item, tsr_datatype instants, uint64_t *words, uint8_t *nulls,
                           tsr_query_column *column);
 
 /* Gives the rowid of the row. If constraints cannot drop rows (tsx_pushdown_possible), it is the ordinal of the row. */
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);
+
+/* ---- row_cache.c ------------------------------------------------------------------------------------------------- */
 
 /* The row cache: all rows of a query in memory with a hash index, for a cursor that SQLite restarts for each row of an
  * outer loop. SQLite builds no automatic index on a virtual table. */

@@ -9,8 +9,8 @@
  * engine. Otherwise a nested SELECT runs over the engine's rows, with the words of the query and slots for keys and
  * aggregates.
  *
- * Sections: words and slots, nested statements, the table, rowids, the row cache, rows of the engine, the nested
- * SELECT, opening. */
+ * Sections: words and slots; nested statements; the table _tessera_query_rows; rowids; a run; rows of the engine; the
+ * nested SELECT; opening; reading; blocks of cells. */
 #include "query/query_internal.h"
 
 #include <limits.h>
@@ -266,7 +266,7 @@ static int occurrences_grow(tsx_occurrences *o, tsr_error *error) {
 
 /* Makes the rowid of the next row with this hash. Equal rows satisfy the same constraints, so the n-th of them is the
  * n-th in every scan. */
-static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
+static int rowid_of_next(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
   TSX_TRY(2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error));
   tsx_occurrence *found = occurrence_find(o, hash);
   if (!found->count) o->count++;
@@ -278,160 +278,7 @@ static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_err
 
 static void rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
 
-/* ---- The row cache ----------------------------------------------------------------------------------------------- */
-
-/* All rows of a query in memory, with a hash table over the items that SQLite compares. Numbers are hashed as doubles,
- * so that 1 and 1.0 collide. Depending on affinities, SQLite may compare a number and a text as numbers or as texts; so
- * if the types of a sought value and of the rows differ, the walk is over all rows, and SQLite tests them. */
-
-#define NO_ROW UINT32_MAX
-
-struct tsx_row_cache {
-  tsx_arena arena; /* of texts */
-  uint32_t item_count, indexed_count;
-  uint32_t *indexed; /* items */
-  bool *texts, *numbers; /* [indexed_count]: some row has a text, a number, in that item */
-  tsr_value *values; /* [row][item] */
-  int64_t *rowids; /* [row] */
-  uint64_t count, room, bytes;
-  uint32_t *next, *heads; /* [row]: the next row in the same bucket; [hash & mask]: the first row of a bucket */
-  uint64_t mask;
-  uint32_t at; /* the current row of the walk, or NO_ROW */
-  bool started, all;
-};
-
-static uint64_t kept_hash(uint64_t hash, const tsr_value *value) {
-  double number;
-  switch (value->type) {
-  case TSR_VALUE_TEXT: return tsr_hash(hash, value->as.text.bytes, value->as.text.size);
-  case TSR_VALUE_INTEGER:
-  case TSR_VALUE_REAL:
-    number = (value->type == TSR_VALUE_INTEGER ? (double)value->as.integer : value->as.real) + 0.0; /* -0.0 is 0.0 */
-    return tsr_hash(hash, &number, sizeof number);
-  default: return tsr_hash(hash, "", 1);
-  }
-}
-
-static uint64_t kept_hash_row(const tsx_row_cache *rows, const tsr_value *row) {
-  uint64_t hash = (uintptr_t)rows; /* a seed that nobody can foresee */
-  for (uint32_t i = 0; i < rows->indexed_count; i++) hash = kept_hash(hash, &row[rows->indexed[i]]);
-  return hash;
-}
-
-/* Adds the current row of the run. Returns 1; 0 if it cannot be kept. */
-static int kept_add(tsx_row_cache *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
-  const uint64_t width = rows->item_count * sizeof(tsr_value);
-  rows->bytes += width + sizeof(int64_t) + 3 * sizeof(uint32_t);
-  if (rows->bytes > limit || rows->count == NO_ROW) return 0;
-  if (rows->count == rows->room) {
-    const uint64_t room = rows->room ? 2 * rows->room : 64;
-    tsr_value *more = sqlite3_realloc64(rows->values, room * width);
-    if (!more) return tsx_out_of_memory(error);
-    rows->values = more;
-    int64_t *rowids = sqlite3_realloc64(rows->rowids, room * sizeof *rowids);
-    if (!rowids) return tsx_out_of_memory(error);
-    rows->rowids = rowids;
-    rows->room = room;
-  }
-  tsr_value *row = rows->values + rows->count * rows->item_count;
-  for (uint32_t i = 0; i < rows->item_count; i++) {
-    TSX_TRY(tsx_run_value(run, i, &row[i], error));
-    if (row[i].type == TSR_VALUE_TEXT) {
-      rows->bytes += row[i].as.text.size + 1;
-      row[i].as.text.bytes = tsx_arena_copy(&rows->arena, row[i].as.text.bytes, row[i].as.text.size);
-      if (!row[i].as.text.bytes) return tsx_out_of_memory(error);
-    } else if (row[i].type != TSR_VALUE_NULL && row[i].type != TSR_VALUE_INTEGER && row[i].type != TSR_VALUE_REAL) {
-      return 0;
-    }
-  }
-  TSX_TRY(tsx_run_rowid(run, &rows->rowids[rows->count++], error));
-  return 1;
-}
-
-static int kept_index(tsx_row_cache *rows, tsr_error *error) {
-  uint64_t size = 16;
-  while (size < 2 * rows->count) size *= 2;
-  rows->mask = size - 1;
-  rows->heads = sqlite3_malloc64(size * sizeof *rows->heads);
-  rows->next = sqlite3_malloc64((rows->count + 1) * sizeof *rows->next);
-  if (!rows->heads || !rows->next) return tsx_out_of_memory(error);
-  memset(rows->heads, 0xFF, size * sizeof *rows->heads);
-  for (uint64_t r = rows->count; r-- > 0;) { /* backwards, so that buckets list their rows in order */
-    const tsr_value *row = rows->values + r * rows->item_count;
-    uint32_t *head = &rows->heads[kept_hash_row(rows, row) & rows->mask];
-    rows->next[r] = *head;
-    *head = (uint32_t)r;
-    for (uint32_t i = 0; i < rows->indexed_count; i++) {
-      const tsr_value_type type = row[rows->indexed[i]].type;
-      rows->texts[i] |= type == TSR_VALUE_TEXT;
-      rows->numbers[i] |= type == TSR_VALUE_INTEGER || type == TSR_VALUE_REAL;
-    }
-  }
-  return 1;
-}
-
-int tsx_row_cache_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
-                       uint64_t limit, tsx_row_cache **out, tsr_error *error) {
-  tsx_row_cache *rows = sqlite3_malloc64(sizeof *rows);
-  *out = rows;
-  if (!rows) return tsx_out_of_memory(error);
-  *rows = (tsx_row_cache){.item_count = item_count, .indexed_count = indexed_count};
-  rows->indexed = tsx_arena_take(&rows->arena, (indexed_count + 1) * sizeof *rows->indexed);
-  rows->texts = tsx_arena_take(&rows->arena, 2 * ((uint64_t)indexed_count + 1) * sizeof *rows->texts);
-  if (!rows->indexed || !rows->texts) return tsx_out_of_memory(error);
-  rows->numbers = rows->texts + indexed_count + 1;
-  if (indexed_count) memcpy(rows->indexed, indexed, indexed_count * sizeof *indexed);
-  memset(rows->texts, 0, 2 * ((uint64_t)indexed_count + 1) * sizeof *rows->texts);
-  int code;
-  while ((code = tsx_run_next(run, error)) > 0)
-    if ((code = kept_add(rows, run, limit, error)) <= 0) return code;
-  return code < 0 ? code : kept_index(rows, error);
-}
-
-void tsx_row_cache_free(tsx_row_cache *rows) {
-  if (!rows) return;
-  tsx_arena_free(&rows->arena);
-  sqlite3_free(rows->values);
-  sqlite3_free(rows->rowids);
-  sqlite3_free(rows->heads);
-  sqlite3_free(rows->next);
-  sqlite3_free(rows);
-}
-
-void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values) {
-  uint64_t hash = (uintptr_t)rows;
-  rows->all = !values || !rows->indexed_count;
-  for (uint32_t i = 0; i < rows->indexed_count && !rows->all; i++) {
-    tsr_value value;
-    const int code = tsx_query_value(values[i], &value, NULL); /* without memory the walk is over all rows, too */
-    const bool mixed = value.type == TSR_VALUE_TEXT ? rows->numbers[i] : value.type != TSR_VALUE_NULL && rows->texts[i];
-    rows->all = code < 0 || mixed || value.type == TSR_VALUE_OPAQUE;
-    if (!rows->all) hash = kept_hash(hash, &value);
-  }
-  rows->started = false;
-  rows->at = rows->all ? (rows->count ? 0 : NO_ROW) : rows->heads[hash & rows->mask];
-}
-
-bool tsx_row_cache_next(tsx_row_cache *rows) {
-  if (rows->started && rows->at != NO_ROW)
-    rows->at = !rows->all ? rows->next[rows->at] : rows->at + 1 < rows->count ? rows->at + 1 : NO_ROW;
-  rows->started = true;
-  return rows->at != NO_ROW;
-}
-
-int64_t tsx_row_cache_rowid(const tsx_row_cache *rows) { return rows->rowids[rows->at]; }
-
-void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item) {
-  const tsr_value *value = &rows->values[(uint64_t)rows->at * rows->item_count + item];
-  switch (value->type) {
-  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); break;
-  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); break;
-  case TSR_VALUE_TEXT:
-    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
-    break;
-  default: sqlite3_result_null(context);
-  }
-}
+/* ---- A run ------------------------------------------------------------------------------------------------------- */
 
 typedef struct run_source { /* where a value comes from in the engine's results */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
@@ -485,18 +332,18 @@ static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t
 static int run_error(const tsx_run *run, tsr_error *error) {
   uint32_t node = 0;
   const tsr_expression *fault = run->core ? tsr_query_fault(run->core, &node) : NULL;
-  const tsx_plan *a = &run->plan;
+  const tsx_plan *plan = &run->plan;
   if (!fault || (error->code != TSR_ERROR && error->code != TSR_RANGE)) return error->code;
-  const tsx_lowered *found = a->where.expression.nodes == fault->nodes ? &a->where : NULL;
-  for (uint32_t i = 0; i < run->query->select.group_count && !found && a->keys; i++)
-    if (a->keys[i].lowered.expression.nodes == fault->nodes) found = &a->keys[i].lowered;
-  for (uint32_t i = 0; i < a->aggregate_count && !found; i++) {
-    if (a->aggregates[i].argument.expression.nodes == fault->nodes) found = &a->aggregates[i].argument;
-    if (a->aggregates[i].filter.expression.nodes == fault->nodes) found = &a->aggregates[i].filter;
+  const tsx_lowered *found = plan->where.expression.nodes == fault->nodes ? &plan->where : NULL;
+  for (uint32_t i = 0; i < run->query->select.group_count && !found && plan->keys; i++)
+    if (plan->keys[i].lowered.expression.nodes == fault->nodes) found = &plan->keys[i].lowered;
+  for (uint32_t i = 0; i < plan->aggregate_count && !found; i++) {
+    if (plan->aggregates[i].argument.expression.nodes == fault->nodes) found = &plan->aggregates[i].argument;
+    if (plan->aggregates[i].filter.expression.nodes == fault->nodes) found = &plan->aggregates[i].filter;
   }
   if (!found) found = tsx_windows_expression(run->query, fault->nodes);
-  for (uint32_t i = 0; i < a->column_count && !found; i++)
-    if (a->columns[i].lowered.expression.nodes == fault->nodes) found = &a->columns[i].lowered;
+  for (uint32_t i = 0; i < plan->column_count && !found; i++)
+    if (plan->columns[i].lowered.expression.nodes == fault->nodes) found = &plan->columns[i].lowered;
   return found && node < found->expression.count ? run_overflow(run, found, node, error) : error->code;
 }
 
@@ -510,30 +357,30 @@ static int run_advance(tsx_run *run, tsr_error *error) {
 }
 
 /* Returns the column if a tree is a bare column, else NULL. */
-static const tsx_column *run_shows(const tsx_run *run, const tsx_expr *tree) {
+static const tsx_column *column_of_tree(const tsx_run *run, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   return tree->kind == TSX_EXPR_NAME ? &run->query->table->columns[tree->column] : NULL;
 }
 
 /* Returns a column that the values of a tree may come from, preferably a datetime, or NULL. If they are datetimes, all
  * such columns have the same datatype. */
-static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree) {
-  const tsx_column *found = run_shows(run, tree);
+static const tsx_column *column_of_values(const tsx_run *run, const tsx_expr *tree) {
+  const tsx_column *found = column_of_tree(run, tree);
   tree = tsx_expr_meaning(tree);
   const bool chooses = tree->kind == TSX_EXPR_CASE || (tree->kind == TSX_EXPR_FUNCTION && *tree->name == 'i' &&
                                                        (!strcmp(tree->name, "iif") || !strcmp(tree->name, "if")));
   for (uint32_t i = 0; i < tree->count && (!found || found->form != TSX_DATETIME); i++)
-    if (!chooses || i % 2 == 1 || i + 1 == tree->count) found = run_values_of(run, tree->operands[i]);
+    if (!chooses || i % 2 == 1 || i + 1 == tree->count) found = column_of_values(run, tree->operands[i]);
   return found;
 }
 
 /* Sets the column whose format the values of a source have. */
-static void run_shows_of(const tsx_run *run, run_source *source) {
+static void set_shows(const tsx_run *run, run_source *source) {
   const tsx_expr *tree = source->kind == SOURCE_KEY         ? run->query->select.group[source->number]
                          : source->kind == SOURCE_AGGREGATE ? run->plan.aggregates[source->number].tree
                          : source->kind == SOURCE_COLUMN    ? run->plan.columns[source->number].tree
                                                             : NULL;
-  source->shows = tree ? run_values_of(run, tree) : NULL;
+  source->shows = tree ? column_of_values(run, tree) : NULL;
 }
 
 /* Gives the value of key k in the current group. An extra aggregate supplies it if part->least >= 0; on an axis, the
@@ -589,7 +436,7 @@ static void run_cell(const tsx_run *run, uint32_t i, tsr_value *value) {
   }
 }
 
-static int run_give(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
+static int run_source_value(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
   value->type = TSR_VALUE_NULL;
   switch (source->kind) {
   case SOURCE_KEY: return run_key(run, source->number, value, error);
@@ -607,7 +454,7 @@ static void run_instant(sqlite3_context *context, const tsx_column *shows, const
 
 static int run_result(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
   tsr_value value;
-  TSX_TRY(run_give(run, source, &value, error));
+  TSX_TRY(run_source_value(run, source, &value, error));
   switch (value.type) {
   case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value.as.integer); return TSR_OK;
   case TSR_VALUE_REAL: sqlite3_result_double(context, value.as.real); return TSR_OK;
@@ -653,7 +500,7 @@ static int slot_of(tsx_run *run, const run_source *source, tsx_affinity affinity
     return slot;
   }
   run->slots[slot] = *source;
-  run_shows_of(run, &run->slots[slot]);
+  set_shows(run, &run->slots[slot]);
   return slot;
 }
 
@@ -727,7 +574,7 @@ static bool run_direct(tsx_run *run) {
   for (uint32_t i = 0; i < s->item_count; i++) {
     run->items[i] = run->query->over_groups ? source_of(run, s->items[i].tree) : (run_source){SOURCE_COLUMN, i, NULL};
     if (run->items[i].kind == SOURCE_NONE) return false;
-    run_shows_of(run, &run->items[i]);
+    set_shows(run, &run->items[i]);
   }
   return true;
 }
@@ -840,11 +687,7 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   return tsx_run_start(*run, error);
 }
 
-void tsx_run_place(tsx_run *run, uint32_t item, const tsr_query_grid *grid) {
-  run->plan.request.columns += item;
-  run->plan.request.column_count = 1;
-  run->plan.request.grid = grid;
-}
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 int tsx_run_next(tsx_run *run, tsr_error *error) {
   const int sound = tsx_snapshot_check(run->snapshot, error);
@@ -863,7 +706,7 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error) {
   const tsx_column *shows = run->items[item].shows;
   if (run->statement) return tsx_query_value(sqlite3_column_value(run->statement, (int)item), value, error);
-  const int code = run_give(run, &run->items[item], value, error);
+  const int code = run_source_value(run, &run->items[item], value, error);
   if (code < 0 || value->type != TSR_VALUE_INSTANT || !shows) return code;
   if (shows->datetimes_integer) {
     value->type = TSR_VALUE_INTEGER;
@@ -875,6 +718,35 @@ int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *erro
   *value = (tsr_value){.type = TSR_VALUE_TEXT, .as.text = {.bytes = run->instant, .size = (uint64_t)size}};
   return TSR_OK;
 }
+
+int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
+  const tsx_query *query = run->query;
+  uint64_t hash = TSX_ROWID_BEGIN;
+  *rowid = run->numbered == run->count ? run->rowid : run->count;
+  if (run->numbered == run->count || !tsx_pushdown_possible(query)) return TSR_OK;
+  for (uint32_t i = 0; i < query->select.item_count; i++) {
+    tsr_value value;
+    if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;
+    TSX_TRY(tsx_run_value(run, i, &value, error));
+    hash = rowid_add(hash, &value);
+  }
+  *rowid = (int64_t)hash; /* groups differ in their keys */
+  if (!query->over_groups) TSX_TRY(rowid_of_next(&run->occurrences, hash, rowid, error));
+  run->rowid = *rowid;
+  run->numbered = run->count;
+  return TSR_OK;
+}
+
+void tsx_run_close(tsx_run *run) {
+  if (!run) return;
+  sqlite3_finalize(run->statement);
+  tsr_query_close(run->core);
+  tsx_snapshot_release(run->snapshot);
+  rowids_free(&run->occurrences);
+  sqlite3_free(run);
+}
+
+/* ---- Blocks of cells --------------------------------------------------------------------------------------------- */
 
 /* Returns true if some coordinate of an axis is left out. */
 static bool axis_has_gaps(const tsx_axis *axis) {
@@ -904,6 +776,12 @@ bool tsx_run_axis(const tsx_run *run, uint32_t item, uint32_t *dimension, int64_
     return true;
   }
   return false;
+}
+
+void tsx_run_place(tsx_run *run, uint32_t item, const tsr_query_grid *grid) {
+  run->plan.request.columns += item;
+  run->plan.request.column_count = 1;
+  run->plan.request.grid = grid;
 }
 
 tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item) {
@@ -982,31 +860,4 @@ bool tsx_run_column_block(const tsx_run *run, uint32_t item, tsr_datatype instan
     return true;
   }
   return column->type == TSR_VALUE_INTEGER || column->type == TSR_VALUE_REAL || column->type == TSR_VALUE_NULL;
-}
-
-int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
-  const tsx_query *query = run->query;
-  uint64_t hash = TSX_ROWID_BEGIN;
-  *rowid = run->numbered == run->count ? run->rowid : run->count;
-  if (run->numbered == run->count || !tsx_pushdown_possible(query)) return TSR_OK;
-  for (uint32_t i = 0; i < query->select.item_count; i++) {
-    tsr_value value;
-    if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;
-    TSX_TRY(tsx_run_value(run, i, &value, error));
-    hash = rowid_add(hash, &value);
-  }
-  *rowid = (int64_t)hash; /* groups differ in their keys */
-  if (!query->over_groups) TSX_TRY(rowid_take(&run->occurrences, hash, rowid, error));
-  run->rowid = *rowid;
-  run->numbered = run->count;
-  return TSR_OK;
-}
-
-void tsx_run_close(tsx_run *run) {
-  if (!run) return;
-  sqlite3_finalize(run->statement);
-  tsr_query_close(run->core);
-  tsx_snapshot_release(run->snapshot);
-  rowids_free(&run->occurrences);
-  sqlite3_free(run);
 }
