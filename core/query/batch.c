@@ -145,7 +145,7 @@ int tsr__query_select(query_part *part, const query_rows *block, query_rows *row
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 /* Expands a constant vector to `count` values, in the part's buffers, which the next call reuses. */
-static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint32_t count) {
+static tsr_vector expand_vector(query_part *part, const tsr_vector *vector, uint32_t count) {
   tsr_vector all = *vector;
   if (!vector->constant) return all;
   uint64_t *words = (uint64_t *)(void *)part->buffers.values;
@@ -162,7 +162,7 @@ static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint
 }
 
 /* Sets mask[r] to 1 for rows whose value is not true. */
-static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
+static void mask_untrue(const tsr_vector *v, uint32_t count, uint8_t *mask) {
   const double *reals = v->as.reals;
   const int64_t *integers = v->as.integers;
   if (v->type == TSR_VALUE_NULL) memset(mask, 1, count);
@@ -178,7 +178,7 @@ static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
 /* Sets the words of a key that is an expression. The word of a text is its number in part->collected.texts. */
 static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
   uint64_t *words = part->buffers.words[key], *nulls = part->buffers.words[part->run->query.key_count];
-  const tsr_vector v = vector_of_all(part, &part->vectors[part->run->grouping.keys[key].value], rows->count);
+  const tsr_vector v = expand_vector(part, &part->vectors[part->run->grouping.keys[key].value], rows->count);
   if (v.type == TSR_VALUE_REAL) {
     tsr__words_of_reals(v.as.reals, rows->count, words);
     return TSR_OK;
@@ -195,7 +195,7 @@ static int words_of_values(query_part *part, uint32_t key, const query_rows *row
   return TSR_OK;
 }
 
-/* Numbers groups of a small grid in the part's list of groups, without hashing. */
+/* Numbers groups of a small grid in the part, without hashing: collected_at has the number of each group, plus 1. */
 static int number_places(query_part *part, const uint64_t *groups, uint32_t count, tsr_error *error) {
   tsr_groups *list = &part->collected.groups;
   TSR_TRY(tsr__buffer_reserve(&list->tuples, count * sizeof *groups, error));
@@ -223,8 +223,8 @@ static int number_in_part(query_part *part, const uint64_t *const *words, uint32
   return TSR_OK;
 }
 
-/* Finds the runs of groups of pairs that have come before. */
-static int kept_runs(query_part *part, const query_rows *rows, tsr_spread *spread, tsr_error *error) {
+/* Gives pairs that have come before their stored runs of groups. */
+static int reuse_runs(query_part *part, const query_rows *rows, tsr_spread *spread, tsr_error *error) {
   const query_kept *kept = rows->kept;
   uint32_t steady;
   TSR_TRY(tsr__query_steady_number(part, rows, &steady, error));
@@ -234,8 +234,8 @@ static int kept_runs(query_part *part, const query_rows *rows, tsr_spread *sprea
   return TSR_OK;
 }
 
-/* Keeps the values and the runs of pairs that have been evaluated. */
-static int keep_runs(query_part *part, const query_rows *rows, const tsr_spread *spread, tsr_error *error) {
+/* Stores the values and the runs of groups of pairs, for when these pairs come again. */
+static int store_runs(query_part *part, const query_rows *rows, const tsr_spread *spread, tsr_error *error) {
   const tsr_query_run *run = part->run;
   query_kept *made = part->pairs.made;
   uint32_t steady;
@@ -249,30 +249,39 @@ static int keep_runs(query_part *part, const query_rows *rows, const tsr_spread 
   return TSR_OK;
 }
 
-/* Finds the records of a block's rows, in the query or in the part. */
+/* Finds the groups of rows in a grid. Unless the part counts straight in the query's records, it numbers them. */
+static int find_grid_groups(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
+                            tsr_error *error) {
+  if (rows->kept) TSR_TRY(reuse_runs(part, rows, spread, error));
+  else TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
+  if (part->pairs.made) TSR_TRY(store_runs(part, rows, spread, error));
+  if (part->straight) return TSR_OK;
+  const uint32_t known = spread->run_count ? spread->run_count : spread->count;
+  for (uint32_t i = 0; i < known; i++) part->buffers.words[0][i] = part->buffers.numbers[i];
+  return number_in_part(part, (const uint64_t *const *)part->buffers.words, known, error);
+}
+
+/* Finds the groups of rows by the words of their keys, and numbers them in the part. */
+static int find_hashed_groups(query_part *part, const query_rows *rows, tsr_spread *spread, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  if (run->grouping.has_nulls) memset(part->buffers.words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    if (run->grouping.keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
+    else TSR_TRY(tsr__query_key_words(part, k, rows, part->buffers.words[k], error));
+  }
+  const uint32_t runs = tsr__runs_of_words(part->buffers.words, run->grouping.width, rows->count, part->buffers.ends);
+  TSR_TRY(number_in_part(part, (const uint64_t *const *)part->buffers.words, runs ? runs : rows->count, error));
+  *spread = (tsr_spread){
+      .count = rows->count, .run_count = runs, .groups = part->buffers.numbers, .ends = part->buffers.ends};
+  return TSR_OK;
+}
+
+/* Finds the groups of a block's rows, and the records that they are numbered in: the query's or the part's. */
 static int find_records(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                         uint64_t **records, tsr_error *error) {
   const tsr_query_run *run = part->run;
-  if (run->grouping.grid) {
-    if (rows->kept) TSR_TRY(kept_runs(part, rows, spread, error));
-    else TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
-    if (part->pairs.made) TSR_TRY(keep_runs(part, rows, spread, error));
-    if (!part->straight) {
-      const uint32_t known = spread->run_count ? spread->run_count : spread->count;
-      for (uint32_t i = 0; i < known; i++) part->buffers.words[0][i] = part->buffers.numbers[i];
-      TSR_TRY(number_in_part(part, (const uint64_t *const *)part->buffers.words, known, error));
-    }
-  } else {
-    if (run->grouping.has_nulls) memset(part->buffers.words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
-    for (uint32_t k = 0; k < run->query.key_count; k++) {
-      if (run->grouping.keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
-      else TSR_TRY(tsr__query_key_words(part, k, rows, part->buffers.words[k], error));
-    }
-    const uint32_t runs = tsr__runs_of_words(part->buffers.words, run->grouping.width, rows->count, part->buffers.ends);
-    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->buffers.words, runs ? runs : rows->count, error));
-    *spread = (tsr_spread){
-        .count = rows->count, .run_count = runs, .groups = part->buffers.numbers, .ends = part->buffers.ends};
-  }
+  if (run->grouping.grid) TSR_TRY(find_grid_groups(part, block, rows, spread, error));
+  else TSR_TRY(find_hashed_groups(part, rows, spread, error));
   *records = (uint64_t *)(void *)(part->straight ? run->collected.records.data : part->collected.records.data);
   return TSR_OK;
 }
@@ -348,12 +357,12 @@ static int add_measure(query_part *part, uint32_t number, const query_rows *rows
   tsr_vector v = {.type = TSR_VALUE_NULL};
   tsr_operand operand = {0};
   if (m->filter != QUERY_NONE) {
-    v = vector_of_all(part, &part->vectors[m->filter], rows->count);
-    mask_of_truth(&v, rows->count, part->buffers.mask);
+    v = expand_vector(part, &part->vectors[m->filter], rows->count);
+    mask_untrue(&v, rows->count, part->buffers.mask);
     v = (tsr_vector){.type = TSR_VALUE_NULL};
   }
   if (m->argument != QUERY_NONE) {
-    v = vector_of_all(part, &part->vectors[m->argument], rows->count);
+    v = expand_vector(part, &part->vectors[m->argument], rows->count);
     if (v.type == TSR_VALUE_NULL) return TSR_OK;
     operand = (tsr_operand){.values = v.as.integers, .nulls = v.nulls, .whole = v.whole};
   }

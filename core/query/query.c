@@ -1,14 +1,15 @@
 /* query.c: runs a columnar query over a snapshot (tessera_query.h): plans it, feeds it with batches, gives the results.
  *
- * Planning numbers the distinct expressions of keys, aggregates and columns, which become one program; merges
+ * * Planning numbers the distinct expressions of keys, aggregates and columns, which become one program; merges
  * aggregates with equal arguments and filters into measures; and lays out the words of a group's record. A query of
  * groups then reads all batches (batch.c), sorts its groups by their keys, and keeps the records for
  * tsr_query_aggregate_value. A query of cells reads one batch at a time, in tsr_query_next.
  *
- * If a coordinate turns out to lie outside the grid of groups that was planned, the query runs again without that grid.
+ * * If a coordinate turns out to lie outside the grid of groups that was planned, the query runs again without that
+ * grid.
  *
- * Sections: what is collected; queries of cells; expressions of the query; reading; opening; results.
- */
+ * * Sections: what is collected; expressions of the query; reading; queries of groups; queries of cells; opening;
+ * results. */
 #include "query/query.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@
 #define QUERY_MEMORY (UINT64_C(1) << 30)
 #define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
 
-/* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
+/* ---- What a query or one of its parts has collected -------------------------------------------------------------- */
 
 int tsr__collected_groups_make(collected_groups *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
                                tsr_error *error) {
@@ -65,104 +66,6 @@ void tsr__collected_groups_release(collected_groups *collected) {
   tsr__free(collected->lists);
 }
 
-/* ---- Queries of cells: the values of the columns, block by block ------------------------------------------------ */
-
-typedef struct cells_column { /* values of a block */
-  uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
-  tsr_text_value values[QUERY_BLOCK]; /* or numbers of 8 bytes */
-} cells_column;
-
-struct query_cells {
-  uint64_t at; /* the next row of the batch */
-  tsr_query_column *given;
-  cells_column columns[];
-};
-
-/* Prepares a query that gives cells. */
-static int make_cells(tsr_query_run *run, tsr_error *error) {
-  const uint64_t count = run->query.column_count;
-  TSR_TRY(TSR_ALLOC_RAW_BYTES(&run->memory, sizeof(query_cells) + count * sizeof(cells_column), &run->cells, error));
-  run->cells->at = 0;
-  return TSR_ARENA_ARRAY(&run->arena, count, &run->cells->given, error);
-}
-
-/* Gives a column's values; a constant is repeated in `room`. */
-static void give_column(const tsr_vector *v, uint32_t count, cells_column *room, tsr_query_column *given) {
-  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
-  const uint32_t step = v->constant ? 0 : 1;
-  uint8_t any = 0;
-  *given = (tsr_query_column){.type = v->type, .whole = v->whole};
-  given->as.texts = v->as.texts;
-  if (reals && !v->nulls) {
-    for (uint32_t r = 0; r < count; r++) any |= room->nulls[r] = v->as.reals[r * step] != v->as.reals[r * step];
-  } else if (v->nulls || v->type == TSR_VALUE_NULL) {
-    for (uint32_t r = 0; r < count; r++) {
-      const uint32_t i = r * step;
-      room->nulls[r] = v->type == TSR_VALUE_NULL || v->nulls[i] || (reals && v->as.reals[i] != v->as.reals[i]);
-      any |= room->nulls[r];
-    }
-  } /* otherwise no value is null */
-  if (any) given->nulls = room->nulls;
-  if (!v->constant) return;
-  uint64_t *words = (uint64_t *)(void *)room->values;
-  for (uint32_t r = 0; r < count && v->as.texts; r++) {
-    if (v->type == TSR_VALUE_TEXT) room->values[r] = v->as.texts[0];
-    else words[r] = v->as.unsigned_integers[0];
-  }
-  given->as.texts = room->values;
-  if (v->whole) given->whole = memset(room->whole, v->whole[0], count);
-}
-
-/* Evaluates the columns for the next rows of the batch. Returns how many rows satisfy the WHERE. */
-static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
-  const tsr_batch *batch = run->input.batch;
-  const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
-  query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
-                      .first = batch->selection ? 0 : batch->first + at,
-                      .count = (uint32_t)n};
-  query_part *part = run->parts.list[0];
-  query_rows rows = {.count = 0};
-  run->cells->at += n;
-  if (tsr__query_narrow(part, &block)) TSR_TRY(tsr__query_select(part, &block, &rows, error));
-  if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
-  for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
-    give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
-  if (run->grid && rows.count > 0) tsr__query_find_places(run, run->grid, &rows, part->places);
-  tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_computed, n);
-  return rows.count;
-}
-
-static void give_places(const tsr_cell_runs *places, tsr_query_block *block) {
-  block->run_count = places->count;
-  block->firsts = places->firsts;
-  block->ends = places->ends;
-}
-
-static int next_unit(tsr_query_run *run, tsr_error *error);
-
-int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error) {
-  TSR_OWN_ERROR(error);
-  if (!run->cells) return tsr__fail(error, TSR_ERROR, "the query gives groups, not cells");
-  for (;;) {
-    if (!run->input.batch || run->cells->at == run->input.batch->count) {
-      TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-      int rc = tsr__query_next_batch(run, error);
-      if (rc == 0 && (rc = next_unit(run, error)) > 0) continue;
-      if (rc <= 0) return rc;
-      run->cells->at = 0;
-    }
-    const int64_t count = next_rows(run, error);
-    if (count < 0) {
-      run->fault = run->parts.list[0]->fault;
-      return (int)count;
-    }
-    if (count == 0) continue;
-    *block = (tsr_query_block){.count = (uint64_t)count, .columns = run->cells->given};
-    if (run->grid) give_places(run->parts.list[0]->places, block);
-    return 1;
-  }
-}
-
 /* ---- Expressions of the query ------------------------------------------------------------------------------------ */
 
 static bool gives_groups(const tsr_query_run *run) {
@@ -177,8 +80,8 @@ static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expr
   return run->expressions.count++;
 }
 
-/* Sets what a measure must keep for an aggregate. */
-static int need_of(const tsr_query_aggregate *aggregate, tsr_measure *need, tsr_error *error) {
+/* Sets in *need what a measure must keep for an aggregate. */
+static int set_needs(const tsr_query_aggregate *aggregate, tsr_measure *need, tsr_error *error) {
   switch (aggregate->function) {
   case TSR_AGGREGATE_COUNT: break;
   case TSR_AGGREGATE_SUM:
@@ -216,7 +119,7 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
     run->extremes.value_of[a] = number_expression(run, &aggregate->argument);
     return TSR_OK;
   }
-  TSR_TRY(need_of(aggregate, &need, error));
+  TSR_TRY(set_needs(aggregate, &need, error));
   const uint32_t argument = aggregate->has_argument ? number_expression(run, &aggregate->argument) : QUERY_NONE;
   const uint32_t filter = aggregate->has_filter ? number_expression(run, &aggregate->filter) : QUERY_NONE;
   run->layout.measure_of[a] = ALL_ROWS;
@@ -309,8 +212,8 @@ static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Determines the type of each measure, and assigns its words of a record. */
-static int place_measures(tsr_query_run *run, tsr_error *error) {
+/* Lays out the record of a group: determines the type of each measure, and which words of the record it gets. */
+static int lay_out_record(tsr_query_run *run, tsr_error *error) {
   run->layout.words = 1;
   run->layout.straight = true;
   for (uint32_t m = 0; m < run->layout.measure_count; m++) {
@@ -364,7 +267,7 @@ static bool any_needed(tsr_query_run *run) {
                 last / TSR_NEEDED_CELLS - first / TSR_NEEDED_CELLS + 1) != NULL;
 }
 
-/* Goes on to the next batch with a cell that may satisfy the WHERE. */
+/* Reads on to the next batch with a cell that may satisfy the WHERE. */
 static int next_needed(tsr_query_run *run, tsr_error *error) {
   tsr_environment *environment = run->snapshot->array->environment;
   int rc;
@@ -382,7 +285,7 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
   tsr_batch_iterator *iterator = run->input.reader->iterator;
   const tsr_subtile *subtile = iterator->subtile ? iterator->subtile(iterator) : NULL;
   if (run->boxes.given) tsr__query_boxes_period(run, subtile);
-  /* pairs are not in the order of a tile's cells */
+  /* With boxes, rows are pairs, which are not in the order of a tile's cells. */
   run->input.subtile = run->input.batch->selection || run->boxes.given ? NULL : subtile;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
@@ -430,6 +333,9 @@ static int next_unit(tsr_query_run *run, tsr_error *error) {
   return rc;
 }
 
+/* ---- Queries of groups ------------------------------------------------------------------------------------------- */
+
+/* Compares two groups by their keys, null first. */
 static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
   const uint64_t *p = tsr__groups_tuple(&run->collected.groups, x), *q = tsr__groups_tuple(&run->collected.groups, y);
   for (uint32_t k = 0; k < run->query.key_count; k++) {
@@ -511,8 +417,8 @@ static int make_records(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the number of MiB with which all values of the query's lists have room: as many times the present ones as
- * there are cells to the part that was read. 0 if a WHERE leaves cells out, or a part of the box is read at a time. */
+/* Estimates how many MiB all values of the query's lists will take: `mib`, the present limit, scaled from the cells
+ * that have been read to all cells. 0: unknown, since a WHERE leaves cells out, or the box is read unit by unit. */
 static uint64_t wanted_mib(const tsr_query_run *run, uint64_t mib) {
   if (run->expressions.where || run->windows.given || !run->input.reader || !run->input.taken) return 0;
   const uint64_t cells = tsr__reader_cells(run->input.reader);
@@ -568,6 +474,102 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }
 
+/* ---- Queries of cells: the values of the columns, block by block ------------------------------------------------- */
+
+typedef struct cells_column { /* values of a block */
+  uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
+  tsr_text_value values[QUERY_BLOCK]; /* or numbers of 8 bytes */
+} cells_column;
+
+struct query_cells {
+  uint64_t at; /* the next row of the batch */
+  tsr_query_column *given;
+  cells_column columns[];
+};
+
+/* Prepares a query that gives cells. */
+static int make_cells(tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = run->query.column_count;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&run->memory, sizeof(query_cells) + count * sizeof(cells_column), &run->cells, error));
+  run->cells->at = 0;
+  return TSR_ARENA_ARRAY(&run->arena, count, &run->cells->given, error);
+}
+
+/* Makes the column of a block, *given, from a vector; a constant is repeated in `room`. */
+static void give_column(const tsr_vector *v, uint32_t count, cells_column *room, tsr_query_column *given) {
+  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const uint32_t step = v->constant ? 0 : 1;
+  uint8_t any = 0;
+  *given = (tsr_query_column){.type = v->type, .whole = v->whole};
+  given->as.texts = v->as.texts;
+  if (reals && !v->nulls) {
+    for (uint32_t r = 0; r < count; r++) any |= room->nulls[r] = v->as.reals[r * step] != v->as.reals[r * step];
+  } else if (v->nulls || v->type == TSR_VALUE_NULL) {
+    for (uint32_t r = 0; r < count; r++) {
+      const uint32_t i = r * step;
+      room->nulls[r] = v->type == TSR_VALUE_NULL || v->nulls[i] || (reals && v->as.reals[i] != v->as.reals[i]);
+      any |= room->nulls[r];
+    }
+  } /* otherwise no value is null */
+  if (any) given->nulls = room->nulls;
+  if (!v->constant) return;
+  uint64_t *words = (uint64_t *)(void *)room->values;
+  for (uint32_t r = 0; r < count && v->as.texts; r++) {
+    if (v->type == TSR_VALUE_TEXT) room->values[r] = v->as.texts[0];
+    else words[r] = v->as.unsigned_integers[0];
+  }
+  given->as.texts = room->values;
+  if (v->whole) given->whole = memset(room->whole, v->whole[0], count);
+}
+
+/* Evaluates the columns for the next rows of the batch. Returns how many rows satisfy the WHERE. */
+static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
+  const tsr_batch *batch = run->input.batch;
+  const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
+  query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                      .first = batch->selection ? 0 : batch->first + at,
+                      .count = (uint32_t)n};
+  query_part *part = run->parts.list[0];
+  query_rows rows = {.count = 0};
+  run->cells->at += n;
+  if (tsr__query_narrow(part, &block)) TSR_TRY(tsr__query_select(part, &block, &rows, error));
+  if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
+  for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
+    give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
+  if (run->grid && rows.count > 0) tsr__query_find_places(run, run->grid, &rows, part->places);
+  tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_computed, n);
+  return rows.count;
+}
+
+static void give_places(const tsr_cell_runs *places, tsr_query_block *block) {
+  block->run_count = places->count;
+  block->firsts = places->firsts;
+  block->ends = places->ends;
+}
+
+int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (!run->cells) return tsr__fail(error, TSR_ERROR, "the query gives groups, not cells");
+  for (;;) {
+    if (!run->input.batch || run->cells->at == run->input.batch->count) {
+      TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+      int rc = tsr__query_next_batch(run, error);
+      if (rc == 0 && (rc = next_unit(run, error)) > 0) continue;
+      if (rc <= 0) return rc;
+      run->cells->at = 0;
+    }
+    const int64_t count = next_rows(run, error);
+    if (count < 0) {
+      run->fault = run->parts.list[0]->fault;
+      return (int)count;
+    }
+    if (count == 0) continue;
+    *block = (tsr_query_block){.count = (uint64_t)count, .columns = run->cells->given};
+    if (run->grid) give_places(run->parts.list[0]->places, block);
+    return 1;
+  }
+}
+
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 /* Sets run->schema: with habits.plain, datetimes and times become integers. */
@@ -601,7 +603,7 @@ static int plan_query(tsr_query_run *run, tsr_error *error) {
   if (run->query.grid) TSR_TRY(tsr__query_grid_make(run, error));
   run->input.placed = run->windows.given || run->habits.places || run->grid;
   for (uint32_t d = 0; d < schema->dimension_count && run->input.placed; d++) run->input.fields[d] = true;
-  return place_measures(run, error);
+  return lay_out_record(run, error);
 }
 
 static int run_query(tsr_query_run *run, tsr_error *error) {

@@ -185,7 +185,7 @@ struct query_rows {
   const query_kept *kept; /* what these pairs had in an earlier period (boxes.c), or NULL */
 };
 
-typedef struct query_habits { /* how tsr_aggregate_open differs from a query of SQL */
+typedef struct query_habits { /* what differs between queries of SQL, tsr_aggregate_open and the operands of windows */
   const char *work; /* name of the work in progress */
   bool plain; /* datetimes and times are integers; sums take any UINT64; no counters of groups and cells */
   bool stored_reals; /* sums of REAL may come from statistics; their likely error is added up */
