@@ -377,7 +377,7 @@ static int prepare_transfer(const tsr_curl *curl, tsr_http_request *request) {
 
 /* ---- The I/O thread -------------------------------------------------------------------------- */
 
-static void append_request(tsr_http_request **list, tsr_http_request *request) {
+static void link_request(tsr_http_request **list, tsr_http_request *request) {
   request->transfer.previous = NULL;
   request->transfer.next = *list;
   if (*list) (*list)->transfer.previous = request;
@@ -447,7 +447,7 @@ static void run_queued(void) {
     pthread_mutex_unlock(&http.mutex);
     if (!request) return;
     request->transfer.started = request->transfer.moved = (int64_t)tsr__ticks();
-    append_request(&http.running, request);
+    link_request(&http.running, request);
     http.running_count++;
     if (http.curl->multi_add_handle(http.multi, request->transfer.easy) != 0) {
       set_failure(request, TSR_HTTP_UNREACHED, "libcurl does not take the request");

@@ -408,20 +408,20 @@ static char *explain(const outer_plan *plan, const tsx_query *query) {
   return sqlite3_str_finish(out);
 }
 
-static bool plan_takes(const struct sqlite3_index_constraint *c) {
+static bool may_use(const struct sqlite3_index_constraint *c) {
   return c->usable && c->iColumn >= 0 &&
          (c->op == SQLITE_INDEX_CONSTRAINT_EQ || c->op == SQLITE_INDEX_CONSTRAINT_GT ||
           c->op == SQLITE_INDEX_CONSTRAINT_GE || c->op == SQLITE_INDEX_CONSTRAINT_LT ||
           c->op == SQLITE_INDEX_CONSTRAINT_LE || c->op == SQLITE_INDEX_CONSTRAINT_IS);
 }
 
-/* Takes a constraint as the next term of a plan, if it can drop rows. SQLite lets the table alone decide only the first
- * QUERY_OMITTED_MAX constraints. An IN is taken as a whole list, to whose values SQLite has applied their affinity. */
-static void plan_take(outer_plan *plan, sqlite3_index_info *info, int i, const tsx_query *query) {
+/* Makes a constraint the next term of a plan, if it can drop rows. SQLite lets the table alone decide only the first
+ * QUERY_OMITTED_MAX constraints. An IN is used as a whole list, to whose values SQLite has applied their affinity. */
+static void use_constraint(outer_plan *plan, sqlite3_index_info *info, int i, const tsx_query *query) {
   const struct sqlite3_index_constraint *c = &info->aConstraint[i];
   const uint32_t item = (uint32_t)c->iColumn;
   sqlite3_value *right = NULL;
-  if (!plan_takes(c) || item >= query->select.item_count) return;
+  if (!may_use(c) || item >= query->select.item_count) return;
   if (sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) return;
   const bool in = c->op == SQLITE_INDEX_CONSTRAINT_EQ && sqlite3_vtab_in(info, i, -1);
   if (!in && sqlite3_vtab_rhs_value(info, i, &right) != SQLITE_OK) right = NULL;
@@ -446,7 +446,8 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const int code =
       tsx_query_compile_kept(table->connection, table->schema_name, table->text, &table->compiled, &query, &error);
   const bool compiled = code >= 0; /* if not, xFilter reports why */
-  for (int i = 0; i < info->nConstraint && compiled && plan.count < TERMS_MAX; i++) plan_take(&plan, info, i, &query);
+  for (int i = 0; i < info->nConstraint && compiled && plan.count < TERMS_MAX; i++)
+    use_constraint(&plan, info, i, &query);
   info->idxStr = compiled ? explain(&plan, &query) : sqlite3_mprintf("");
   info->needToFreeIdxStr = 1;
   info->idxNum = plan_number(table, &plan);

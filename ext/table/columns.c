@@ -141,8 +141,9 @@ static int find_always(const tsx_table *table, const tsr_schema *schema, const t
 
 #define CODES_PROVEN 16 /* fragments: reading more of their statistics would make connecting slow */
 
-/* Sets column->knows_every_code if each code in the array has a label, as the fragments' statistics prove. An array
- * that this transaction creates has none. Other writers may add such codes later: see tsx_table_check_codes. */
+/* Sets column->knows_every_code if the enumeration has a value for each code in the array, as the fragments' statistics
+ * prove. An array that this transaction creates has none. Other writers may add such codes later: see
+ * tsx_table_check_codes. */
 static int find_known_codes(const tsx_table *table, tsx_column *column, tsr_error *error) {
   tsr_error fault = {0};
   uint64_t end = 0;

@@ -5,7 +5,7 @@
  * Rows reuse memory. Text and blobs are borrowed from SQLite. A value that must be converted goes into its field's
  * buffer, which only grows. Nothing else is allocated for a row.
  *
- * Sections: messages; numbers; datetimes and times; cells of any datatype; labels of enumerations; setting a row;
+ * Sections: messages; numbers; datetimes and times; cells of any datatype; values of enumerations; setting a row;
  * making a row. */
 #include "table/table.h"
 
@@ -25,7 +25,7 @@
 #define NUMBER_MAX 400 /* characters of a number, including the NUL */
 #define SHOWN      60 /* bytes of text in a message */
 #define TWO63      9223372036854775808.0
-#define LINEAR_MAX 8 /* up to so many labels are searched linearly, without an index */
+#define LINEAR_MAX 8 /* up to so many values of an enumeration are searched linearly, without an index */
 
 typedef __int128 wide;
 
@@ -34,19 +34,18 @@ typedef enum shortcut { NO_SHORTCUT, INTEGER64, REAL64, REAL32, TEXT } shortcut;
 
 typedef struct cell_field { /* a field of the writer's schema */
   const tsr_field *field;
-  const tsr_enumeration *enumeration; /* if values are labels, else NULL */
+  const tsr_enumeration *enumeration; /* if cells are codes, else NULL */
   char *name; /* for messages; owned */
   int column; /* the table's column that shows the field, or -1 */
   bool has_default;
   shortcut shortcut;
   int64_t low, high; /* with INTEGER64: the least and greatest value that fit */
-  const uint8_t
-      *place; /* of a dimension: the coordinate to use for NULL (tsx_row_default_coordinate), or NULL; borrowed */
+  const uint8_t *default_coordinate; /* see tsx_row_default_coordinate; borrowed, or NULL */
   uint64_t offsets[2]; /* for the single cell of a variable-size field: 0 and its size in bytes */
   uint8_t value[8]; /* the cell, if it is a single number */
   uint8_t *room; /* memory for a converted cell; owned */
   uint64_t room_size; /* in bytes */
-  uint32_t *index; /* hash table of label numbers + 1, 0 in free slots; NULL until needed */
+  uint32_t *index; /* hash table of codes + 1, 0 in free slots; NULL until needed */
   uint64_t index_mask;
 } cell_field;
 
@@ -102,7 +101,7 @@ static int fail_outside(tsr_datatype datatype, sqlite3_value *value, wide low, w
 
 /* Copies a text without the surrounding blanks, which SQLite ignores in a number. Returns false if the text cannot be a
  * number. */
-static bool take_number_text(sqlite3_value *value, char text[NUMBER_MAX]) {
+static bool copy_number_text(sqlite3_value *value, char text[NUMBER_MAX]) {
   const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!p) return false;
@@ -156,7 +155,7 @@ static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, wide low
   double d;
   int64_t i;
   uint64_t u;
-  if (!take_number_text(value, text)) return fail_no_value(datatype, value, error);
+  if (!copy_number_text(value, text)) return fail_no_value(datatype, value, error);
   bool digits = text[strspn(text, "+-0123456789")] == 0;
   int code = digits ? tsx_number_parse(low < 0 || *text == '-' ? TSR_INT64 : TSR_UINT64, text, false,
                                        low < 0 || *text == '-' ? (void *)&i : (void *)&u, error)
@@ -168,7 +167,7 @@ static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, wide low
   return TSR_OK;
 }
 
-static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+static int convert_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   wide low, high, number;
   limits(datatype, &low, &high);
   switch (sqlite3_value_type(value)) {
@@ -201,7 +200,7 @@ static void normalize_zero(const tsr_field *field, uint8_t *value) {
   }
 }
 
-static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+static int convert_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   char text[NUMBER_MAX];
   double d;
   float f;
@@ -215,7 +214,7 @@ static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out,
     f = (float)d;
     break;
   case SQLITE_TEXT: {
-    if (!take_number_text(value, text)) return fail_no_value(datatype, value, error);
+    if (!copy_number_text(value, text)) return fail_no_value(datatype, value, error);
     int code = tsx_number_parse(datatype, text, false, out, error);
     return code == TSR_MISMATCH ? fail_no_value(datatype, value, error) : code;
   }
@@ -235,7 +234,7 @@ static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out,
 
 /* ---- Datetimes and times ----------------------------------------------------------------------------------------- */
 
-static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+static int convert_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   int64_t v;
   const char *p = (const char *)sqlite3_value_text(value);
   if (!p) return tsx_out_of_memory(error);
@@ -244,13 +243,13 @@ static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, t
   return TSR_OK;
 }
 
-static int take_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+static int convert_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   int type = sqlite3_value_type(value);
   if (integers) {
-    int code = take_integer(datatype, value, out, error);
+    int code = convert_integer(datatype, value, out, error);
     if (code != TSR_MISMATCH || type != SQLITE_TEXT) return code;
   }
-  if (type == SQLITE_TEXT) return take_iso(datatype, value, out, error);
+  if (type == SQLITE_TEXT) return convert_iso(datatype, value, out, error);
   if (tsx_whole_number(value)) return tsx_time_of_integer(datatype, sqlite3_value_int64(value), out, error);
   return fail_no_value(datatype, value, error);
 }
@@ -263,7 +262,7 @@ typedef struct bytes { /* contents of a cell; borrowed */
 } bytes;
 
 /* Grows the field's buffer to at least `size` bytes. */
-static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
+static int reserve_room(cell_field *f, uint64_t size, tsr_error *error) {
   if (size <= f->room_size) return TSR_OK;
   uint8_t *room = sqlite3_realloc64(f->room, size * 2);
   if (!room) return tsx_out_of_memory(error);
@@ -277,9 +276,9 @@ static int wrong_count(tsr_datatype datatype, uint64_t count, uint32_t expected,
                   tsr_datatype_name(datatype), count == 1 ? " is" : "s are", (unsigned)expected);
 }
 
-/* Takes a string or opaque bytes. Pads a string that is too short for a fixed length with NULs. */
-static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, sqlite3_value *value, bytes *out,
-                      tsr_error *error) {
+/* Converts a string or opaque bytes. Pads a string that is too short for a fixed length with NULs. */
+static int convert_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, sqlite3_value *value,
+                         bytes *out, tsr_error *error) {
   bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
   int type = sqlite3_value_type(value), code;
   uint64_t each = tsr_datatype_size(datatype);
@@ -289,7 +288,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!p && (size || type != SQLITE_BLOB)) return tsx_out_of_memory(error);
   if (each > 1) {
-    if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
+    if ((code = reserve_room(f, size * 4 + 8, error)) < 0) return code;
     if ((code = tsx_text_convert(datatype, (const char *)p, size, f->room, &size, error)) < 0) return code;
     p = f->room;
   }
@@ -302,7 +301,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
                       (unsigned)values_per_cell);
     }
     if (size > fixed_size || !is_text) return wrong_count(datatype, size, values_per_cell, error);
-    if ((code = need_room(f, fixed_size, error)) < 0) return code;
+    if ((code = reserve_room(f, fixed_size, error)) < 0) return code;
     if (p != f->room) memcpy(f->room, p, size);
     memset(f->room + size, 0, fixed_size - size);
     p = f->room;
@@ -312,9 +311,9 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
   return TSR_OK;
 }
 
-/* Takes several numbers: a JSON array, or a BLOB of the values' bytes. */
-static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
-                       sqlite3_value *value, bytes *out, tsr_error *error) {
+/* Converts several numbers: a JSON array, or a BLOB of the values' bytes. */
+static int convert_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
+                          sqlite3_value *value, bytes *out, tsr_error *error) {
   uint64_t each = tsr_datatype_size(datatype), size, count;
   int type = sqlite3_value_type(value), code;
   if (type == SQLITE_BLOB) {
@@ -336,7 +335,7 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
       describe_value(value, given);
       return tsx_fail(error, TSR_MISMATCH, "%s is not a JSON array of %s", given, tsr_datatype_name(datatype));
     }
-    if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
+    if ((code = reserve_room(f, size * 4 + 8, error)) < 0) return code;
     if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) {
       char given[96];
       describe_value(value, given);
@@ -350,29 +349,29 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
 }
 
 /* Converts a value to a cell of this datatype. *out points into the field, or into the value. */
-static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
-                     sqlite3_value *value, bytes *out, tsr_error *error) {
-  if (tsx_datatype_is_bytes(datatype)) return take_bytes(f, datatype, values_per_cell, value, out, error);
-  if (values_per_cell != 1) return take_vector(f, datatype, values_per_cell, integers, value, out, error);
+static int convert_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
+                        sqlite3_value *value, bytes *out, tsr_error *error) {
+  if (tsx_datatype_is_bytes(datatype)) return convert_bytes(f, datatype, values_per_cell, value, out, error);
+  if (values_per_cell != 1) return convert_vector(f, datatype, values_per_cell, integers, value, out, error);
   *out = (bytes){f->value, tsr_datatype_size(datatype)};
   switch (tsr_datatype_kind(datatype)) {
-  case TSR_KIND_FLOAT: return take_float(datatype, value, f->value, error);
+  case TSR_KIND_FLOAT: return convert_float(datatype, value, f->value, error);
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return take_time(datatype, integers, value, f->value, error);
-  default: return take_integer(datatype, value, f->value, error);
+  case TSR_KIND_TIME: return convert_time(datatype, integers, value, f->value, error);
+  default: return convert_integer(datatype, value, f->value, error);
   }
 }
 
-/* ---- Labels ------------------------------------------------------------------------------------------------------ */
+/* ---- Values of enumerations -------------------------------------------------------------------------------------- */
 
-static bool is_label(const tsr_enumeration *e, uint64_t i, bytes label) {
-  return e->offsets[i + 1] - e->offsets[i] == label.size && !memcmp(e->data + e->offsets[i], label.data, label.size);
+static bool is_value(const tsr_enumeration *e, uint64_t i, bytes wanted) {
+  return e->offsets[i + 1] - e->offsets[i] == wanted.size && !memcmp(e->data + e->offsets[i], wanted.data, wanted.size);
 }
 
-/* Returns the slot at which the search for a label begins. The address of the index seeds the hash, so that nobody can
- * choose labels that all collide. */
-static uint64_t slot_of(const cell_field *f, const void *label, uint64_t size) {
-  return tsr_hash((uintptr_t)f->index, label, size) & f->index_mask;
+/* Returns the slot at which the search for a value begins. The address of the index seeds the hash, so that nobody can
+ * choose values that all collide. */
+static uint64_t slot_of(const cell_field *f, const void *wanted, uint64_t size) {
+  return tsr_hash((uintptr_t)f->index, wanted, size) & f->index_mask;
 }
 
 static int make_index(cell_field *f, tsr_error *error) {
@@ -390,31 +389,31 @@ static int make_index(cell_field *f, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the code of a label; it is the number of labels if no label matches. */
-static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *error) {
+/* Finds the code of a value; it is the number of values if none matches. */
+static int find_code(cell_field *f, bytes wanted, uint64_t *found, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
   *found = e->count;
   if (e->count <= LINEAR_MAX) {
     for (uint64_t i = 0; i < e->count && *found == e->count; i++)
-      if (is_label(e, i, label)) *found = i;
+      if (is_value(e, i, wanted)) *found = i;
     return TSR_OK;
   }
   if (!f->index && make_index(f, error) < 0) return error->code;
-  for (uint64_t at = slot_of(f, label.data, label.size); f->index[at]; at = (at + 1) & f->index_mask)
-    if (is_label(e, f->index[at] - 1, label)) {
+  for (uint64_t at = slot_of(f, wanted.data, wanted.size); f->index[at]; at = (at + 1) & f->index_mask)
+    if (is_value(e, f->index[at] - 1, wanted)) {
       *found = f->index[at] - 1;
       break;
     }
   return TSR_OK;
 }
 
-static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_error *error) {
+static int convert_enumerated(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
-  bytes label;
+  bytes wanted;
   uint64_t code_number = e->count;
   bool integers = row->table->options.shows.datetimes_integer;
-  int code = take_cell(f, shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
-  if (code >= 0) code = find_label(f, label, &code_number, error);
+  int code = convert_cell(f, shown_of(row, e->datatype), e->values_per_label, integers, value, &wanted, error);
+  if (code >= 0) code = find_code(f, wanted, &code_number, error);
   if (code == TSR_NOMEM) return code;
   if (code_number == e->count) {
     char text[96];
@@ -441,9 +440,9 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   const tsr_field *description = f->field;
   bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
   if (description->enumeration && description->nullable)
-    has_fill = false; /* some readers look up the label of a null cell's code: code 0 has one */
-  if (f->place) {
-    memcpy(f->value, f->place, description->cell_size);
+    has_fill = false; /* some readers look up the value of a null cell's code: code 0 has one */
+  if (f->default_coordinate) {
+    memcpy(f->value, f->default_coordinate, description->cell_size);
     set_bytes(row, field, (bytes){f->value, description->cell_size});
     return TSR_OK;
   }
@@ -455,7 +454,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   bytes cell = {description->fill, description->fill_size};
   if (description->nullable && !description->cell_size) cell = (bytes){(const uint8_t *)"", 0};
   if (!has_fill && description->cell_size) {
-    TSX_TRY(need_room(f, description->cell_size, error));
+    TSX_TRY(reserve_room(f, description->cell_size, error));
     memset(f->room, 0, description->cell_size);
     cell.data = f->room;
   }
@@ -498,7 +497,7 @@ static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *val
 }
 
 /* Returns true if integers are raw values of a datetime or time, as the table shows them. */
-static bool takes_integers(const tsx_row *row, const tsr_field *field) {
+static bool shows_integers(const tsx_row *row, const tsr_field *field) {
   const tsx_option_shows *shows = &row->table->options.shows;
   return shows->datetimes_integer || tsx_shows_duration(field, shows);
 }
@@ -509,13 +508,13 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
   if (set_directly(row, field, value, type)) return TSR_OK;
   cell_field *f = &row->fields[field];
   bytes cell = {f->value, 0};
-  int code = f->enumeration ? take_label(row, f, value, error)
-                            : take_cell(f, shown_of(row, f->field->datatype), f->field->values_per_cell,
-                                        takes_integers(row, f->field), value, &cell, error);
+  int code = f->enumeration ? convert_enumerated(row, f, value, error)
+                            : convert_cell(f, shown_of(row, f->field->datatype), f->field->values_per_cell,
+                                           shows_integers(row, f->field), value, &cell, error);
   if (code < 0) {
-    char place[200];
-    sqlite3_snprintf(sizeof place, place, "%.90s.%.100s", row->table->name, f->name);
-    return prefix(error, place);
+    char where[200];
+    sqlite3_snprintf(sizeof where, where, "%.90s.%.100s", row->table->name, f->name);
+    return prefix(error, where);
   }
   if (cell.data == f->value) normalize_zero(f->field, f->value);
   set_bytes(row, field, cell);
@@ -532,7 +531,7 @@ int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
 }
 
 void tsx_row_default_coordinate(tsx_row *row, uint32_t dimension, const uint8_t *coordinate) {
-  row->fields[dimension].place = coordinate;
+  row->fields[dimension].default_coordinate = coordinate;
 }
 
 void tsx_row_copy(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index) {
@@ -550,7 +549,7 @@ void tsx_row_copy(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
 
 /* ---- Making a row ------------------------------------------------------------------------------------------------ */
 
-/* Chooses the shortcut of a field, unless its values are labels. */
+/* Chooses the shortcut of a field, unless its cells are codes. */
 static void find_shortcut(const tsx_row *row, cell_field *f) {
   const tsr_field *field = f->field;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
