@@ -26,12 +26,13 @@
 #include "base/pool.h"
 #include "store/store.h"
 
-#define PATIENCE_YOUNG INT64_C(5000000000) /* nanoseconds */
-#define WATCH          100 /* milliseconds for which a young file is watched */
-#define WATCH_OLD      20 /* the same for an old file */
-#define STEPS_MAX      16 /* longest time between two looks, in milliseconds */
+#define YOUNG_NS  INT64_C(5000000000) /* nanoseconds for which a file is young */
+#define WATCH     100 /* milliseconds for which a young file is watched */
+#define WATCH_OLD 20 /* the same for an old file */
+#define STEPS_MAX 16 /* longest time between two looks, in milliseconds */
 
-static int64_t calendar(void) {
+/* Returns the time of the calendar in nanoseconds since 1970; 0 if it is unknown. */
+static int64_t wall_clock(void) {
   struct timespec t = {0};
   if (clock_gettime(CLOCK_REALTIME, &t) != 0) return 0;
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -42,18 +43,19 @@ static void sleep_for(uint64_t milliseconds) {
   nanosleep(&time, NULL);
 }
 
-typedef enum age { YOUNG_FILE, OLD_FILE, NO_AGE } age;
+typedef enum age { YOUNG_FILE, OLD_FILE, UNKNOWN_AGE } age;
 
 static age age_of(const tsr_look *look) {
-  const int64_t now = calendar();
-  if (look->modified > now) return look->modified - now > PATIENCE_YOUNG ? NO_AGE : YOUNG_FILE;
-  return now - look->modified < PATIENCE_YOUNG ? YOUNG_FILE : OLD_FILE;
+  const int64_t now = wall_clock();
+  if (look->modified > now) return look->modified - now > YOUNG_NS ? UNKNOWN_AGE : YOUNG_FILE;
+  return now - look->modified < YOUNG_NS ? YOUNG_FILE : OLD_FILE;
 }
 
 bool tsr__is_young(const tsr_look *look) { return age_of(look) == YOUNG_FILE; }
 
 bool tsr__same_look(const tsr_look *a, const tsr_look *b) { return a->size == b->size && a->modified == b->modified; }
 
+/* Ends the attempts: a file that is young or has changed is busy, any other is damaged. */
 static int give_up(const tsr_torn_read *p, int rc, tsr_error *error) {
   if (!p->changed && !tsr__is_young(&p->look)) return rc;
   const tsr_error before = *error;
@@ -64,20 +66,20 @@ static int give_up(const tsr_torn_read *p, int rc, tsr_error *error) {
 
 int tsr__torn_read_retry(tsr_torn_read *p, tsr_store *store, const char *path, int rc, tsr_error *error) {
   tsr_look look;
-  tsr_error one;
+  tsr_error failure;
   if (rc != TSR_CORRUPT) {
     const bool again = tsr__may_be_corrupt_transfer(rc) && !p->begun && tsr__store_doubt(store);
     p->begun |= again;
     return again ? 1 : rc;
   }
   for (uint64_t step = 1;; step = TSR_MIN(2 * step, STEPS_MAX)) {
-    const int looked = tsr__store_look(store, path, &look, &one);
+    const int looked = tsr__store_look(store, path, &look, &failure);
     if (looked == 0) {
       const bool again = !p->begun && tsr__store_doubt(store);
       p->begun = true;
       return again ? 1 : rc;
     }
-    if (looked < 0) return *error = one, looked;
+    if (looked < 0) return *error = failure, looked;
     const bool first = !p->begun, changed = !first && !tsr__same_look(&look, &p->look);
     if (first) p->since = tsr__ticks();
     p->begun = true;

@@ -220,38 +220,39 @@ static bool find_range(const tsr_query_run *run, query_key *key) {
   return true;
 }
 
-int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
-  const tsr_query *query = &run->query;
+/* Prepares key `k`, and gives it its stride in the grid of groups, if the groups still form one. */
+static int prepare_key(tsr_query_run *run, uint32_t k, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
-  run->grouping.grid = true;
-  run->grouping.grid_size = 1;
-  for (uint32_t k = query->key_count; k-- > 0;) {
-    const tsr_query_key *key = &query->keys[k];
-    query_key *made = &run->grouping.keys[k];
-    if (made->value != QUERY_NONE) {
-      run->grouping.grid = false;
-      run->grouping.has_nulls |= made->type != TSR_VALUE_REAL;
-      continue;
-    }
-    if (made->column) {
-      TSR_TRY(number_rows(run, made, error));
-      made->stride = run->grouping.grid_size;
-      run->grouping.grid_size = tsr__mul_sat(run->grouping.grid_size, made->extent);
-      continue;
-    }
+  const tsr_query_key *key = &run->query.keys[k];
+  query_key *made = &run->grouping.keys[k];
+  if (made->value != QUERY_NONE) {
+    run->grouping.grid = false;
+    run->grouping.has_nulls |= made->type != TSR_VALUE_REAL;
+    return TSR_OK;
+  }
+  if (made->column) {
+    TSR_TRY(number_rows(run, made, error));
+  } else {
     if (made->field >= run->input.field_count)
       return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", made->field);
     made->has_null = !made->plain && (!schema->dense || !schema->fields[key->field].is_dimension);
     if (made->plain) run->grouping.grid = run->grouping.grid && find_range(run, made);
     else made->extent = (uint64_t)key->number_count + made->has_null;
-    made->stride = run->grouping.grid_size;
-    run->grouping.grid_size = tsr__mul_sat(run->grouping.grid_size, made->extent);
   }
+  made->stride = run->grouping.grid_size;
+  run->grouping.grid_size = tsr__mul_sat(run->grouping.grid_size, made->extent);
+  return TSR_OK;
+}
+
+int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
+  run->grouping.grid = true;
+  run->grouping.grid_size = 1;
+  for (uint32_t k = run->query.key_count; k-- > 0;) TSR_TRY(prepare_key(run, k, error));
   const uint64_t cells = TSR_MIN(tsr__reader_cells(run->input.reader), GRID_MAX);
   run->grouping.grid =
       run->grouping.grid && run->grouping.grid_size <= TSR_MAX(GRID_ALWAYS, cells) &&
       tsr__mul_sat(run->grouping.grid_size, run->layout.words * sizeof(uint64_t)) <= run->memory.limit / 2;
-  run->grouping.width = run->grouping.grid ? 1 : query->key_count + run->grouping.has_nulls;
+  run->grouping.width = run->grouping.grid ? 1 : run->query.key_count + run->grouping.has_nulls;
   if (run->grouping.grid) return number_axes(run, error);
   tsr__groups_init(&run->collected.groups, run->grouping.width, &run->memory);
   return make_axes(run, error);
@@ -302,7 +303,7 @@ static int fail_without_key(query_part *part, const query_axis *axis, tsr_error 
 
 int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error) {
   const tsr_query_run *run = part->run;
-  const tsr_query_key *asked = &run->query.keys[key];
+  const tsr_query_key *numbered = &run->query.keys[key];
   const query_key *made = &run->grouping.keys[key];
   if (made->column) {
     for (uint32_t r = 0; r < rows->count; r++) words[r] = (uint32_t)(made->row_numbers[rows->joined[r]] + 1);
@@ -311,9 +312,9 @@ int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows,
   const query_axis *axis = &run->grouping.axes[made->axis];
   axis_places(run, axis, rows, words);
   for (uint32_t r = 0; r < rows->count && !run->grouping.keys[key].plain; r++) {
-    const bool known = words[r] < asked->count;
-    if (known && asked->numbers[words[r]] >= asked->number_count) return fail_without_key(part, axis, error);
-    words[r] = known ? (uint64_t)asked->numbers[words[r]] + 1 : 0;
+    const bool known = words[r] < numbered->count;
+    if (known && numbered->numbers[words[r]] >= numbered->number_count) return fail_without_key(part, axis, error);
+    words[r] = known ? (uint64_t)numbered->numbers[words[r]] + 1 : 0;
   }
   return TSR_OK;
 }

@@ -317,7 +317,7 @@ static int mark_tile(void *argument, uint64_t index, tsr_error *error) {
 }
 
 /* Counts the cells of whole chunks that are not needed. */
-static void note_spared(tsr_reader_predicates *predicates, const tsr_pinned_tile *pinned) {
+static void count_spared(tsr_reader_predicates *predicates, const tsr_pinned_tile *pinned) {
   const uint64_t end = tsr__needed_blocks(pinned->end);
   predicates->marked_tiles++;
   predicates->marked += pinned->end - pinned->first;
@@ -334,7 +334,7 @@ int tsr__predicates_mark(tsr_reader *reader, tsr_pinned_tile *const *tiles, uint
   for (uint64_t i = 0; i < count; i++)
     TSR_TRY(TSR_ARENA_ARRAY(&reader->window.arena, tsr__needed_blocks(tiles[i]->cells), &tiles[i]->needed, error));
   TSR_TRY(tsr__parallel_for(tsr__reader_threads(reader), count, mark_tile, &m, error));
-  for (uint64_t i = 0; i < count; i++) note_spared(&reader->predicates, tiles[i]);
+  for (uint64_t i = 0; i < count; i++) count_spared(&reader->predicates, tiles[i]);
   return TSR_OK;
 }
 
@@ -452,7 +452,7 @@ static const tsr_field *field_of(const tsr_reader *reader, const tsr_typed_predi
 
 /* Returns 1 if the statistics of a fragment, or of one of its tiles, prove that no cell satisfies all predicates; else
  * 0. */
-static int exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
+static int statistics_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
   for (uint32_t i = 0; i < reader->predicates.count; i++) {
     const tsr_typed_predicate *predicate = &reader->predicates.list[i];
@@ -473,9 +473,9 @@ static int exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t t
 }
 
 int tsr__predicates_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
-  return exclude(reader, fragment, true, 0, error);
+  return statistics_exclude(reader, fragment, true, 0, error);
 }
 
 int tsr__predicates_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
-  return exclude(reader, fragment, false, tile, error);
+  return statistics_exclude(reader, fragment, false, tile, error);
 }

@@ -25,12 +25,12 @@
 #include "format/tile.h"
 #include "environment/environment.h"
 
-/* approximate bytes of values in a window, unless a single tile has more */
+/* Approximate bytes of values in a window, unless a single tile has more. */
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20)
-/* bytes of values at which complete tiles are written even if the window has room */
+/* Bytes of values at which complete tiles are written even if the window has room. */
 #define PENDING_MAX     (UINT64_C(64) << 20)
 #define PENDING_WINDOWS 2 /* the same, as a multiple of target.window_bytes */
-/* largest window, as a multiple of target.window_bytes, so that all threads have tiles to encode */
+/* The largest window, as a multiple of target.window_bytes, so that all threads have tiles to encode. */
 #define BUSY_WINDOWS                 4
 #define FRAGMENT_WRITER_WINDOW_TILES 256
 #define OUT_BYTES                    (UINT64_C(32) << 20) /* approximate bytes of all files' buffers together */
@@ -40,10 +40,10 @@
 typedef struct input { /* a column of the window */
   const tsr_field *field; /* NULL: a system column */
   uint64_t cell_size; /* 0: variable size */
-  bool nullable, taken;
-  /* starts: u64, the position in `values` of each variable cell; then, not counted in its size, the end of the last one
-   */
-  tsr_buffer values, starts, validity;
+  bool nullable;
+  bool stored; /* a slot stores it: not the dimensions of a dense fragment */
+  tsr_buffer values, validity;
+  tsr_buffer starts; /* u64: where each variable cell begins in `values`; then, not counted in its size, their end */
 } input;
 
 typedef struct slot_part {
@@ -78,10 +78,10 @@ typedef struct tile_window {
 } tile_window;
 
 typedef struct direct_writing { /* tasks gather the cells of their tiles themselves */
-  input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never gather */
+  input *gathered; /* [tile * slot_count + slot]: the cells; NULL: tasks never gather */
   uint32_t *slot_of; /* slot of each input */
   bool active; /* the window's cells are whole tiles of the current call */
-  tsr_buffer rows; /* tsr_cell_range: the rows of the window's tiles, which come from `call.columns` */
+  tsr_buffer rows; /* tsr_cell_range: the rows of the window's tiles, which come from `added.columns` */
   uint64_t *row_starts; /* window.tiles + 1: the first of `rows` of each tile */
 } direct_writing;
 
@@ -112,7 +112,7 @@ struct tsr_fragment_writer {
   direct_writing direct;
   rtree_leaves leaves;
   tile_ending ending;
-  added_cells call;
+  added_cells added;
 };
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
     in->field = i < fields ? &schema->fields[i] : NULL;
     in->cell_size = in->field ? in->field->cell_size : 8;
     in->nullable = in->field && in->field->nullable;
-    in->taken = !w->metadata.dense || i >= schema->dimension_count;
+    in->stored = !w->metadata.dense || i >= schema->dimension_count;
     in->values.memory = in->starts.memory = in->validity.memory = w->target.memory;
   }
   return TSR_OK;
@@ -176,7 +176,7 @@ static int make_slots(tsr_fragment_writer *w, tsr_error *error) {
 static int make_window(tsr_fragment_writer *w, tsr_error *error) {
   uint64_t cell = 0, parts = 0;
   for (uint32_t i = 0; i < w->input_count; i++)
-    if (w->inputs[i].taken) cell += w->inputs[i].cell_size ? w->inputs[i].cell_size : 24;
+    if (w->inputs[i].stored) cell += w->inputs[i].cell_size ? w->inputs[i].cell_size : 24;
   for (uint32_t s = 0; s < w->slot_count; s++)
     for (int p = 0; p < TSR_PART_COUNT; p++) parts += w->slots[s].used[p];
   const uint64_t window = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, FRAGMENT_WRITER_WINDOW_BYTES)
@@ -204,8 +204,8 @@ static int make_window(tsr_fragment_writer *w, tsr_error *error) {
 static bool inputs_are_separate(const tsr_fragment_writer *w) {
   uint32_t taken = 0;
   for (uint32_t i = 0; i < w->input_count; i++) {
-    taken += w->inputs[i].taken;
-    if (w->metadata.dense && w->inputs[i].taken && !w->inputs[i].cell_size) return false;
+    taken += w->inputs[i].stored;
+    if (w->metadata.dense && w->inputs[i].stored && !w->inputs[i].cell_size) return false;
   }
   for (uint32_t s = 0; s < w->slot_count; s++)
     if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return false;
@@ -213,16 +213,16 @@ static bool inputs_are_separate(const tsr_fragment_writer *w) {
 }
 
 /* Lets tasks gather their cells if that is possible and tiles are large enough. */
-static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
+static int make_gathered(tsr_fragment_writer *w, tsr_error *error) {
   if ((!w->target.in_bulk && !w->metadata.dense) || w->window.tile_cells < DIRECT_MIN || !inputs_are_separate(w))
     return TSR_OK;
   if (w->metadata.dense)
     TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles + 1, &w->direct.row_starts, error));
   TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->direct.slot_of, error));
   for (uint32_t s = 0; s < w->slot_count; s++) w->direct.slot_of[w->slots[s].first] = s;
-  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles * w->slot_count, &w->direct.taken, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles * w->slot_count, &w->direct.gathered, error));
   for (uint64_t i = 0; i < w->window.tiles * w->slot_count; i++)
-    w->direct.taken[i] = w->inputs[w->slots[i % w->slot_count].first];
+    w->direct.gathered[i] = w->inputs[w->slots[i % w->slot_count].first];
   return TSR_OK;
 }
 
@@ -249,7 +249,7 @@ static int prepare_writer(tsr_fragment_writer *w, tsr_error *error) {
   TSR_TRY(make_inputs(w, error));
   TSR_TRY(make_slots(w, error));
   TSR_TRY(make_window(w, error));
-  return make_taken(w, error);
+  return make_gathered(w, error);
 }
 
 int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error) {
@@ -295,7 +295,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
     tsr__statistics_writer_release(&w->statistics[n]);
   for (uint64_t i = 0; w->window.encoded && i < w->window.tiles * w->slot_count; i++) {
     for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->window.encoded[i].parts[p]);
-    if (w->direct.taken) release_input(&w->direct.taken[i]);
+    if (w->direct.gathered) release_input(&w->direct.gathered[i]);
   }
   tsr__buffer_release(&w->window.written);
   tsr__buffer_release(&w->window.runs);
@@ -427,8 +427,8 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
 /* Takes `count` cells of the current call, from `from` on. */
 static int take_cells(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
                       tsr_error *error) {
-  const tsr_column *column = &w->call.columns[number];
-  const uint64_t *order = w->call.order ? w->call.order + from : NULL;
+  const tsr_column *column = &w->added.columns[number];
+  const uint64_t *order = w->added.order ? w->added.order + from : NULL;
   TSR_TRY(in->cell_size ? take_fixed(in, column, from, order, count, error)
                         : take_variable(in, column, from, order, count, error));
   return in->nullable ? take_validity(in, column, from, order, count, error) : TSR_OK;
@@ -456,26 +456,26 @@ static int take_rows(const tsr_fragment_writer *w, uint64_t tile, uint32_t numbe
 static int take_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   input *in = &w->inputs[index];
-  return in->taken ? take_cells(w, (uint32_t)index, w->call.from, w->call.count, in, error) : TSR_OK;
+  return in->stored ? take_cells(w, (uint32_t)index, w->added.from, w->added.count, in, error) : TSR_OK;
 }
 
 /* Returns the column with an input's cells of a tile of the window; they begin at *first. */
 static const input *cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, uint64_t *first) {
   *first = w->direct.active ? 0 : tile * w->window.tile_cells;
-  return w->direct.active ? &w->direct.taken[tile * w->slot_count + w->direct.slot_of[number]] : &w->inputs[number];
+  return w->direct.active ? &w->direct.gathered[tile * w->slot_count + w->direct.slot_of[number]] : &w->inputs[number];
 }
 
 /* Records which cells of a dense tile are not padding. Sets *cells to their number. */
 static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
-  *cells = w->call.count;
+  *cells = w->added.count;
   if (!w->metadata.dense) return TSR_OK;
-  TSR_TRY(tsr__buffer_reserve(&w->window.written, w->call.count, error));
+  TSR_TRY(tsr__buffer_reserve(&w->window.written, w->added.count, error));
   uint8_t *to = w->window.written.data + w->window.written.size;
-  for (uint64_t i = 0; i < w->call.count; i++) {
-    to[i] = !w->call.order || w->call.order[w->call.from + i] != TSR_NO_CELL;
+  for (uint64_t i = 0; i < w->added.count; i++) {
+    to[i] = !w->added.order || w->added.order[w->added.from + i] != TSR_NO_CELL;
     *cells -= !to[i];
   }
-  w->window.written.size += w->call.count;
+  w->window.written.size += w->added.count;
   return TSR_OK;
 }
 
@@ -558,10 +558,10 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
   int rc = TSR_OK;
   if (w->direct.active) {
-    input *taken = &w->direct.taken[index];
+    input *taken = &w->direct.gathered[index];
     taken->values.size = taken->starts.size = taken->validity.size = 0;
     rc = w->metadata.dense ? take_rows(w, tile, s->first, taken, error)
-                           : take_cells(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
+                           : take_cells(w, s->first, w->added.from + tile * w->window.tile_cells, cells, taken, error);
   }
   const input *in = cells_of(w, tile, s->first, &first);
   if (rc >= 0) rc = encode_values(w, s, in, first, cells, e, error);
@@ -752,9 +752,9 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
 static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < w->input_count; i++) {
-    const uint64_t *offsets = w->call.columns[i].offsets, *order = w->call.order;
+    const uint64_t *offsets = w->added.columns[i].offsets, *order = w->added.order;
     if (w->inputs[i].cell_size) continue;
-    if (w->call.columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->window.tile_cells);
+    if (w->added.columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->window.tile_cells);
     else if (!order) bytes += offsets[from + w->window.tile_cells] - offsets[from];
     else
       for (uint64_t c = 0; c < w->window.tile_cells; c++) {
@@ -770,17 +770,17 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
 static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->window.tile_cells, w->window.tiles);
-  if (!w->direct.taken || w->metadata.dense || w->window.pending > 0) return 0;
+  if (!w->direct.gathered || w->metadata.dense || w->window.pending > 0) return 0;
   while (tiles < most && bytes <= w->window.pending_max)
     bytes += variable_bytes(w, from + tiles++ * w->window.tile_cells);
   return tiles;
 }
 
 static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
-  w->call.count = w->window.pending = tiles * w->window.tile_cells;
+  w->added.count = w->window.pending = tiles * w->window.tile_cells;
   w->direct.active = true;
   const int rc = write_window(w, error);
-  tsr_work_done(w->target.environment, w->call.count);
+  tsr_work_done(w->target.environment, w->added.count);
   w->direct.active = false;
   w->window.pending = 0;
   return rc;
@@ -791,7 +791,7 @@ static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *err
 /* Returns the bytes of a cell of a dense fragment. */
 static uint64_t row_cell_bytes(const tsr_fragment_writer *w) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].taken ? w->inputs[i].cell_size : 0;
+  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].stored ? w->inputs[i].cell_size : 0;
   return bytes;
 }
 
@@ -800,7 +800,7 @@ static void release_large(tsr_fragment_writer *w) {
   const uint64_t bytes = tsr__mul_sat(w->window.tile_cells, row_cell_bytes(w));
   if (!w->target.window_bytes || w->window.tiles > 1 || bytes <= w->target.window_bytes) return;
   for (uint32_t s = 0; s < w->slot_count; s++) {
-    release_input(&w->direct.taken[s]);
+    release_input(&w->direct.gathered[s]);
     for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->window.encoded[s].parts[p]);
   }
 }
@@ -827,8 +827,8 @@ int tsr__fragment_writer_add_rows(tsr_fragment_writer *writer, const tsr_column 
                                   uint64_t count, tsr_error *error) {
   tsr_fragment_writer *w = writer;
   const uint64_t tile = w->window.pending / w->window.tile_cells;
-  w->call.columns = columns;
-  w->call.order = NULL;
+  w->added.columns = columns;
+  w->added.order = NULL;
   w->direct.row_starts[tile] = w->direct.rows.size / sizeof *rows;
   TSR_TRY(tsr__buffer_append(&w->direct.rows, rows, count * sizeof *rows, error));
   w->direct.row_starts[tile + 1] = w->direct.rows.size / sizeof *rows;
@@ -844,21 +844,21 @@ uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error) {
   tsr_fragment_writer *w = writer;
-  w->call.columns = columns;
-  w->call.order = order;
-  for (uint64_t done = 0; done < count; done += w->call.count) {
-    w->call.from = done;
+  w->added.columns = columns;
+  w->added.order = order;
+  for (uint64_t done = 0; done < count; done += w->added.count) {
+    w->added.from = done;
     const uint64_t tiles = direct_tiles(w, done, count - done);
     if (tiles > 0) {
       TSR_TRY(write_directly(w, tiles, error));
       continue;
     }
-    w->call.count = TSR_MIN(count - done, w->window.tile_cells - w->window.pending % w->window.tile_cells);
-    TSR_TRY(tsr__parallel_for(w->call.count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
+    w->added.count = TSR_MIN(count - done, w->window.tile_cells - w->window.pending % w->window.tile_cells);
+    TSR_TRY(tsr__parallel_for(w->added.count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
     uint64_t cells;
     TSR_TRY(take_written(w, &cells, error));
     tsr_work_done(w->target.environment, cells);
-    w->window.pending += w->call.count;
+    w->window.pending += w->added.count;
     bool whole = w->window.pending % w->window.tile_cells == 0;
     if (whole &&
         (w->window.pending == w->window.tile_cells * w->window.tiles || pending_bytes(w) > w->window.pending_max))

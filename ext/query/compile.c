@@ -160,8 +160,8 @@ int tsx_query_path(tsx_connection *connection, const char *home, const char *tex
   return tsx_path_table(connection, home, text, limits, name, error);
 }
 
-/* Makes the table of a quoted name that is a path the one that is registered for the path. */
-static int take_path(tsx_query *query, const char *home, tsx_source *source, tsr_error *error) {
+/* If a quoted name is a path, replaces it by the table that is registered for the path. */
+static int resolve_path(tsx_query *query, const char *home, tsx_source *source, tsr_error *error) {
   tsx_arena *arena = &query->select.arena;
   const char *name;
   if (!source->quoted || source->qualified) return TSR_OK;
@@ -174,10 +174,10 @@ static int take_path(tsx_query *query, const char *home, tsx_source *source, tsr
   return source->table && source->schema ? TSR_OK : tsx_out_of_memory(error);
 }
 
-static int take_paths(tsx_query *query, const char *home, tsr_error *error) {
+static int resolve_paths(tsx_query *query, const char *home, tsr_error *error) {
   tsx_select *s = &query->select;
-  TSX_TRY(take_path(query, home, &s->source, error));
-  for (uint32_t j = 0; j < s->join_count; j++) TSX_TRY(take_path(query, home, &s->joins[j].source, error));
+  TSX_TRY(resolve_path(query, home, &s->source, error));
+  for (uint32_t j = 0; j < s->join_count; j++) TSX_TRY(resolve_path(query, home, &s->joins[j].source, error));
   return TSR_OK;
 }
 
@@ -232,7 +232,8 @@ static int find_joined(tsx_query *query, const char *home, tsx_join *join, char 
   return join->source.schema ? tsx_join_describe(query, join, error) : tsx_out_of_memory(error);
 }
 
-static int take_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {
+/* Finds a joined table and its columns. */
+static int describe_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {
   char *schema = NULL;
   const int code = find_joined(query, home, join, &schema, error);
   sqlite3_free(schema);
@@ -243,9 +244,9 @@ static int take_join(tsx_query *query, const char *home, tsx_join *join, tsr_err
   return join->is_array ? mark_dimensions(query, join, error) : TSR_OK;
 }
 
-static int take_joins(tsx_query *query, const char *home, tsr_error *error) {
+static int describe_joins(tsx_query *query, const char *home, tsr_error *error) {
   for (uint32_t j = 0; j < query->select.join_count; j++)
-    TSX_TRY(take_join(query, home, &query->select.joins[j], error));
+    TSX_TRY(describe_join(query, home, &query->select.joins[j], error));
   return TSR_OK;
 }
 
@@ -380,11 +381,11 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   TSX_TRY(check_database(query, home, &query->select.source, error));
   for (uint32_t j = 0; j < query->select.join_count; j++)
     TSX_TRY(check_database(query, home, &query->select.joins[j].source, error));
-  TSX_TRY(take_paths(query, home, error));
+  TSX_TRY(resolve_paths(query, home, error));
   TSX_TRY(make_prepared(&query->select, home, error));
   TSX_TRY(prepare_single(connection, query->select.prepared, NULL, error));
   TSX_TRY(find_array(query, home, error));
-  TSX_TRY(take_joins(query, home, error));
+  TSX_TRY(describe_joins(query, home, error));
   TSX_TRY(tsx_around_take(query, error));
   TSX_TRY(check_conditions(&query->select, error));
   TSX_TRY(tsx_select_resolve(&query->select, query->table, error));
