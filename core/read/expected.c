@@ -31,7 +31,9 @@ struct tsr_expected {
   uint64_t generation; /* of the set */
   uint64_t base, loaded; /* the window: the block has the rows of places from `base` to `loaded` - 1 */
   uint64_t served; /* requests since the window was moved */
-  bool asked, gave_up; /* of this generation: a place was asked for; memory is lacking, or the announcement is wrong */
+  /* Of this generation: a place was requested; every request is served by itself, since memory is lacking or requests
+   * are not as announced. */
+  bool requested, gave_up;
   tsr_reader *inner; /* owned; its budget is part of the reader's */
   tsr_row_block block;
   tsr_buffer first, next; /* uint32_t, by place of the window and by row: a row + 1; 0: there is none, or no other */
@@ -64,7 +66,7 @@ static void forget_rows(tsr_expected *e) {
 
 /* ---- Reading them ------------------------------------------------------------------------------------------------ */
 
-/* Returns the number of the place of a row of the block; UINT32_MAX if it is none, which cannot be. */
+/* Returns the number of the place that a row of the block is at; UINT32_MAX, which cannot happen, if it is at none. */
 static uint32_t place_of_row(const tsr_expected *e, const tsr_schema *schema, uint64_t row) {
   tsr_place_coordinate place[TSR_JOINT_MAX];
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -78,8 +80,8 @@ static uint32_t place_of_row(const tsr_expected *e, const tsr_schema *schema, ui
   return tsr__places_find(e->places, place);
 }
 
-/* Appends the rows of a batch, each in front of those of its place. */
-static int take_rows(tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+/* Appends the rows of a batch to the block, and each row to the front of the list of its place. */
+static int copy_rows(tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   tsr_expected *e = reader->expected;
   const uint64_t from = e->block.rows;
   TSR_TRY(tsr__row_block_append(&e->block, e->inner->iterator, batch, error));
@@ -95,7 +97,7 @@ static int take_rows(tsr_reader *reader, const tsr_batch *batch, tsr_error *erro
   return TSR_OK;
 }
 
-/* Reads the rows at the places from `loaded` on, as far as the window goes. */
+/* Reads the rows at the places from `loaded` to the end of the window. */
 static int read_window(tsr_reader *reader, tsr_error *error) {
   tsr_expected *e = reader->expected;
   const uint64_t count = TSR_MIN(tsr__places_count(e->places) - e->base, TSR_PLACES_MAX);
@@ -113,7 +115,7 @@ static int read_window(tsr_reader *reader, tsr_error *error) {
     batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
     rc = e->inner->done ? 0 : e->inner->iterator->next(e->inner->iterator, &batch, error);
     if (rc <= 0) break;
-    TSR_TRY(take_rows(reader, &batch, error));
+    TSR_TRY(copy_rows(reader, &batch, error));
   }
   e->loaded += more;
   return rc;
@@ -127,7 +129,7 @@ static bool lacks_field(const tsr_reader *reader) {
   return false;
 }
 
-/* Returns the place with which a window begins that has place `number`. */
+/* Returns with which place the window must begin to have place `number`: the present one, if that has room for it. */
 static uint64_t base_for(const tsr_expected *e, uint64_t number) {
   const bool within = number >= e->base && number < e->loaded;
   if (within || (number >= e->loaded && tsr__places_count(e->places) - e->base <= TSR_PLACES_MAX)) return e->base;
@@ -200,7 +202,7 @@ static int find_row(expected_iterator *it, tsr_error *error) {
 }
 
 /* Makes the column of a field that the block lacks. It is constant: the batch has one row. */
-static int read_late(expected_iterator *it, uint32_t field, tsr_column *column, tsr_error *error) {
+static int read_late_column(expected_iterator *it, uint32_t field, tsr_column *column, tsr_error *error) {
   tsr_reader *inner = it->reader->expected->inner;
   if (!it->found) TSR_TRY(find_row(it, error));
   TSR_TRY(inner->iterator->column(inner->iterator, field, column, error));
@@ -215,7 +217,7 @@ static int read_late(expected_iterator *it, uint32_t field, tsr_column *column, 
 static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   expected_iterator *it = (expected_iterator *)iterator;
   const tsr_expected *e = it->reader->expected;
-  if (!e->block.columns[field].ready) return read_late(it, field, column, error);
+  if (!e->block.columns[field].ready) return read_late_column(it, field, column, error);
   *column = tsr__row_block_column(&e->block, field);
   return TSR_OK;
 }
@@ -242,8 +244,8 @@ static bool place_of_request(const tsr_schema *schema, const tsr_request *reques
 
 /* Returns true if a place of this number is in the block, or is to be read into it now. */
 static bool may_serve(tsr_expected *e, uint32_t number) {
-  const bool first = !e->asked;
-  e->asked = true;
+  const bool first = !e->requested;
+  e->requested = true;
   if (e->gave_up || number == UINT32_MAX || first) return false;
   if (number >= e->base && number < e->loaded) return true;
   const uint64_t base = base_for(e, number);
@@ -252,15 +254,15 @@ static bool may_serve(tsr_expected *e, uint32_t number) {
   return !e->gave_up && tsr__places_count(e->places) - from >= EXPECTED_MIN;
 }
 
-/* Notices that the set was cleared or numbered anew. */
-static void look_at_set(tsr_expected *e) {
+/* Numbers a gathered set, and forgets the rows if the set was cleared or its places have got other numbers. */
+static void check_generation(tsr_expected *e) {
   tsr_error unseen;
   const bool numbered = tsr__places_number(e->places, &unseen) >= 0;
   const uint64_t generation = tsr__places_generation(e->places);
   if (e->generation == generation) return;
   forget_rows(e);
   e->generation = generation;
-  e->asked = false;
+  e->requested = false;
   e->gave_up = !numbered;
 }
 
@@ -272,7 +274,7 @@ int tsr__read_expected_open(tsr_reader *reader, const tsr_request *request, tsr_
   if (!request->dimensions || request->distinct || reader->predicates.count > 0 || reader->mode.take) return 0;
   if (!place_of_request(schema, request, place)) return 0;
   tsr_expected *e = reader->expected;
-  look_at_set(e);
+  check_generation(e);
   const uint32_t number = tsr__places_find(e->places, place);
   if (!may_serve(e, number)) return 0;
   if (number < e->base || number >= e->loaded || lacks_field(reader)) {

@@ -150,7 +150,7 @@ static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *cod
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
-/* Returns true if a GET asks for bytes of an object of which it has seen others. */
+/* Returns true if a GET asks for more of an object that it has seen: the object must still be the same. */
 static bool asks_for_rest(const tsr_bucket_state *state) {
   return state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET &&
          (state->got.sized || (state->got.placed && state->got.have > 0));
@@ -168,8 +168,8 @@ static bool creates(const tsr_bucket_state *state) {
   }
 }
 
-/* The server says that a condition does not hold. Only requests that create something ask for one that can fail for
- * good; the rest of an object is asked for as long as it is the same object. */
+/* The server says that a condition does not hold: of a request that creates an object, that there is none yet; of a
+ * request for more of an object, that it is still the same. */
 static tsr_bucket_outcome judge_condition(tsr_bucket_state *state, const char *code) {
   if (creates(state)) return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
   if (asks_for_rest(state))
@@ -267,9 +267,9 @@ static bool is_ranged(const tsr_bucket_state *state) {
          (state->call->get.range != TSR_BUCKET_WHOLE && !state->got.unranged);
 }
 
-/* Returns true if the request is the first of two for a suffix, to a server that has none: it asks for as many bytes of
- * the beginning, which are all if the object is small, and whose Content-Range tells the size if it is not. */
-static bool is_leading(const tsr_bucket_state *state) {
+/* Returns true if the request is the first of two for a suffix, to a server that cannot serve suffixes. It asks for as
+ * many bytes from the beginning. They are the whole object if that is small; otherwise Content-Range tells its size. */
+static bool asks_for_beginning(const tsr_bucket_state *state) {
   return state->call->get.range == TSR_BUCKET_SUFFIX && !state->scope->dialect->suffixes && !state->got.sized &&
          is_ranged(state);
 }
@@ -282,7 +282,7 @@ static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-", state->got.first + state->got.have);
   else if (state->got.placed && state->got.have > 0)
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.first + state->got.have, state->got.end - 1);
-  else if (is_leading(state)) (void)snprintf(range, 64, "bytes=0-%" PRIu64, call->get.size - 1);
+  else if (asks_for_beginning(state)) (void)snprintf(range, 64, "bytes=0-%" PRIu64, call->get.size - 1);
   else if (state->got.sized)
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.tail, state->got.total - 1);
   else if (is_ranged(state) && call->get.range == TSR_BUCKET_SUFFIX)
@@ -348,7 +348,7 @@ static bool place_range(tsr_bucket_state *state) {
   if (a->range_size != UINT64_MAX && a->range_last >= a->range_size) return false;
   state->got.first = a->range_first;
   state->got.total = a->range_size;
-  if (is_leading(state)) {
+  if (asks_for_beginning(state)) {
     if (state->got.total == UINT64_MAX || a->range_first != 0) return false;
     state->got.end = TSR_MIN(call->get.size, state->got.total);
     return a->range_last < state->got.end;
@@ -386,7 +386,8 @@ static bool place_whole(tsr_bucket_state *state) {
   return true;
 }
 
-static bool place(tsr_bucket_state *state) {
+/* Finds out which bytes of the object the response has. Returns false if these are not the ones requested. */
+static bool place_response(tsr_bucket_state *state) {
   const tsr_http_response *a = &state->http.response;
   if (state->got.placed && state->got.have > 0) {
     if (!place_rest(state)) return false;
@@ -410,7 +411,7 @@ static tsr_bucket_outcome get_is_done(tsr_bucket_state *state) {
 
 /* The response was cut short, or has fewer bytes than it promised. Keeps what has arrived if the rest can be
  * requested. */
-static tsr_bucket_outcome go_on(tsr_bucket_state *state, uint64_t got) {
+static tsr_bucket_outcome keep_partial(tsr_bucket_state *state, uint64_t got) {
   if (state->http.failure != TSR_HTTP_WHOLE) (void)bucket_judge_transport(state);
   else (void)tsr__bucket_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_BUCKET_FAILED;
@@ -430,21 +431,21 @@ static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
   if (http->failure == TSR_HTTP_TOO_LARGE && !ranged)
     return tsr__bucket_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes",
                             limit_of_get(state->call));
-  if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
+  if (http->failure == TSR_HTTP_TOO_LARGE || !place_response(state)) {
     if (rest || state->got.sized) bucket_get_restart(state);
     state->got.sized = false;
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                                  "the server answered other bytes than the range that was requested");
   }
   state->got.have = before + http->size;
-  if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);
+  if (http->failure != TSR_HTTP_WHOLE) return keep_partial(state, http->size);
   if (state->got.end == UINT64_MAX && !http->response.is_chunked && !http->response.has_range) {
     bucket_get_restart(state); /* it may have been cut */
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer does not tell where it ends");
   }
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
-  if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
-  if (!is_leading(state) || state->got.total <= state->call->get.size) return get_is_done(state);
+  if (state->got.first + state->got.have < state->got.end) return keep_partial(state, http->size);
+  if (!asks_for_beginning(state) || state->got.total <= state->call->get.size) return get_is_done(state);
   state->got.sized = true;
   state->got.tail = state->got.total - state->call->get.size;
   bucket_get_restart(state);

@@ -188,8 +188,8 @@ int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
   }
   if (w->cells.kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
   const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
-  const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
-  return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
+  const uint64_t needed = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
+  return needed > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
 }
 
 void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
@@ -385,7 +385,8 @@ static bool equals_last(const run_merge *m, const run_cursor *c) {
 
 /* ---- Output ------------------------------------------------------------------------------------------------------ */
 
-static void take_back(run_merge *m) {
+/* Drops the last cell of the output. */
+static void drop_last(run_merge *m) {
   m->out.count--;
   for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out.columns[f], m->out.count);
 }
@@ -416,7 +417,7 @@ static int write_out(run_merge *m, tsr_error *error) {
   m->out.written += m->out.count;
   m->part.cells += m->out.count;
   m->out.count = 1;
-  take_back(m); /* all cells are written */
+  drop_last(m); /* all cells are written */
   return m->part.list && m->part.cells >= m->part.max ? end_part(m, error) : TSR_OK;
 }
 
@@ -426,12 +427,12 @@ static bool is_full(const run_merge *m) {
   return m->out.count == BATCH_CELLS || bytes > m->w->memory.limit / 32;
 }
 
-/* Takes the cell at a cursor, replacing the last one taken if their coordinates are equal. A removed cell hides the
- * cells before it, so only the merge into the final fragment drops it. */
-static int take_cell(run_merge *m, const run_cursor *c, tsr_error *error) {
+/* Adds the cell at a cursor to the output, and drops the one before it if their coordinates are equal. A removed cell
+ * hides the cells before it, so it is dropped only in the merge into the final fragment. */
+static int add_cell(run_merge *m, const run_cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
-  if (m->out.count > 0 && (again || m->out.last_removed)) take_back(m);
+  if (m->out.count > 0 && (again || m->out.last_removed)) drop_last(m);
   if (!again && is_full(m)) TSR_TRY(write_out(m, error));
   for (uint32_t f = 0; f < m->kept; f++)
     TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out.columns[f], &c->columns[f], &cell, 1, error));
@@ -466,14 +467,14 @@ static int merge_all(run_merge *m, tsr_error *error) {
   if (m->target) TSR_TRY(tsr__fragment_writer_open(m->target, &m->writer, error));
   while (m->heap_count > 0) {
     run_cursor *top = m->heap[0];
-    TSR_TRY(take_cell(m, top, error));
+    TSR_TRY(add_cell(m, top, error));
     top->at++;
     const int rc = skip_rewound(m, top, error);
     if (rc < 0) return rc;
     if (rc == 0) top = m->heap[--m->heap_count];
     cursor_heap_sink(m, m->heap, m->heap_count, 0, top);
   }
-  if (m->out.count > 0 && m->out.last_removed) take_back(m);
+  if (m->out.count > 0 && m->out.last_removed) drop_last(m);
   TSR_TRY(write_out(m, error));
   if (m->target) return tsr__fragment_writer_finish(m->writer, error);
   return m->writer ? end_part(m, error) : TSR_OK;
