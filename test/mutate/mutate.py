@@ -8,6 +8,8 @@ those that were killed, and shows the others to the tests that they have not met
 usage: mutate.py ROOT DIRECTORY [COUNT [SEED]] [OPTION ...]
   --in PATH,...    plants mutants only in files whose paths begin so: cheaper to build. Another choice makes all anew.
   --tests REGEX    runs only these tests; if they are all unit tests, only their programs are built
+  --alone          plants the sample alone, in a build with the sanitizers of build/dev: built sooner, and a read behind an array is seen. Another sample
+                   makes all anew.
   --only TEXT      tries the mutants whose "file:line kind before" has the text
   --jobs N         processes at a time (2)
 """
@@ -35,6 +37,7 @@ parser.add_argument("count", type=int, nargs="?", default=300)
 parser.add_argument("seed", nargs="?", default="1")
 parser.add_argument("--in", dest="inside", type=lambda text: tuple(text.split(",")), default=("core/", "ext/"))
 parser.add_argument("--tests", type=re.compile, default=re.compile(""))
+parser.add_argument("--alone", action="store_true")
 parser.add_argument("--only")
 parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
 ARGUMENTS = parser.parse_args()
@@ -46,7 +49,8 @@ LEFT_OUT = re.compile(r"^(lint|docs/(links|style|pictures|index|options_of|c-api
 # How long the tests of one mutant may take in each round: most mutants fall in the first, and the slow tests see only what is left.
 ROUNDS = [10, 60]
 WORKERS = ARGUMENTS.jobs
-LIMITS = "ulimit -d 6000000 && ulimit -f 16000000"  # a mutant that never ends must not take the machine's memory and disk
+# A mutant that never ends must not take the machine's memory and disk. The sanitizers have an address space of their own.
+LIMITS = "ulimit -f 16000000" if ARGUMENTS.alone else "ulimit -d 6000000 && ulimit -f 16000000"
 
 
 def say(text):
@@ -84,7 +88,7 @@ def python_with_clang():
 
 def stamp():
     """What the mutants are made of. If it differs, everything is made anew."""
-    whole = hashlib.sha256(repr(ARGUMENTS.inside).encode())
+    whole = hashlib.sha256(repr([ARGUMENTS.inside, *((ARGUMENTS.count, ARGUMENTS.seed) if ARGUMENTS.alone else ())]).encode())
     for path in output("git", "-C", ROOT, "ls-files", "core", "ext", "test/mutate/plant.py").splitlines():
         if os.path.isfile(f"{ROOT}/{path}"):
             with open(f"{ROOT}/{path}", "rb") as f:
@@ -97,12 +101,13 @@ def plant_mutants():
     sys.path.insert(0, f"{ROOT}/ext/package")
     import amalgamate
     sources = [path for base in ("core", "ext") for path in amalgamate.source_paths(ROOT, base) if "windows" not in path and path.startswith(ARGUMENTS.inside)]
-    program = f"import sys; sys.path.insert(0, {HERE!r}); import plant; print(plant.plant({ROOT!r}, {PLACE!r}, {sources!r}), 'mutants')"
+    choose = f"lambda all: random.Random({ARGUMENTS.seed!r}).sample(all, min({ARGUMENTS.count}, len(all)))" if ARGUMENTS.alone else None
+    program = f"import random, sys; sys.path.insert(0, {HERE!r}); import plant; print(plant.plant({ROOT!r}, {PLACE!r}, {sources!r}, {choose}), 'mutants')"
     subprocess.run([python_with_clang(), "-c", program], check=True)
     level = 0 if ARGUMENTS.tests.pattern else 1  # a few tests run sooner than everything is optimized
     flags = f"-O{level} -g0 -w -include {PLACE}/tree/mutant.h"
     subprocess.run(["cmake", "-G", "Ninja", "-S", f"{PLACE}/tree", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_FLAGS_DEBUG={flags}",
-                    "-DTESSERA_PLANTED=OFF"], check=True, stdout=subprocess.DEVNULL)
+                    "-DTESSERA_PLANTED=OFF", f"-DTESSERA_SANITIZE={'ON' if ARGUMENTS.alone else 'OFF'}"], check=True, stdout=subprocess.DEVNULL)
 
 
 def bring_tests():

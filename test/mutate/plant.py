@@ -3,6 +3,7 @@
 Each place where a small change would alter the program becomes `(TSR_MUTANT(n) ? changed : original)`. TSR_MUTANT also notes that the place was
 reached, in a file that all processes of a test share, so one run of each test says which mutants it can see. clang's parser finds the places.
 """
+import collections
 import json
 import multiprocessing
 import os
@@ -161,8 +162,9 @@ class Finder:
             self.sites.append(Site(at, at + len("TSR_TRY("), self.source.count(b"\n", 0, at) + 1, self.function, "ignore code", before, "goes on",
                                    lambda n, render: f"TSR_TRY_UNLESS({n}, "))
 
-    def rewrite(self):
-        """Returns (text, mutants), numbered from 1. A site that crosses another one is left out."""
+    def rewrite(self, chosen):
+        """Returns (text, mutants), numbered from 1. A site that crosses another one is left out. The text has those mutants whose numbers are in `chosen`,
+        or all."""
         self.sites.sort(key=lambda s: (s.first, -s.end, s.kind != "swap"))
         kept, ends = [], []
         for site in self.sites:
@@ -176,7 +178,7 @@ class Finder:
             out, at, i = [], first, outer + 1
             while i < len(kept) and kept[i].first < end:
                 site = kept[i]
-                if at <= site.first and site.end <= end:
+                if at <= site.first and site.end <= end and (chosen is None or i + 1 in chosen):
                     out += [self.text(at, site.first), site.build(i + 1, lambda f, e, i=i: render(f, e, i))]
                     at = site.end
                 i += 1
@@ -188,13 +190,14 @@ class Finder:
 
 
 def rewrite(job):
-    path, arguments = job
+    path, arguments, chosen = job
     unit = cindex.Index.create().parse(path, args=arguments, options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
-    return path, *Finder(path, unit).rewrite()
+    return path, *Finder(path, unit).rewrite(chosen)
 
 
-def plant(root, place, sources):
-    """Copies what git knows of `root` to place/tree and plants mutants into `sources`. Writes place/mutants.json; returns the number of mutants."""
+def plant(root, place, sources, choose=None):
+    """Copies what git knows of `root` to place/tree and plants mutants into `sources`: all, or those that `choose` picks from the list of all. Writes
+    place/mutants.json with all; returns their number."""
     tree = f"{place}/tree"
     shutil.rmtree(tree, ignore_errors=True)
     for path in subprocess.run(["git", "-C", root, "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -205,13 +208,19 @@ def plant(root, place, sources):
     arguments = ["-std=gnu11", "-Icore", "-Iext", "-DTSR_SHARED", f"-isystem{resources}/include"]
     os.chdir(tree)
     with multiprocessing.Pool() as pool:
-        done = pool.map(rewrite, [(path, arguments) for path in sources], chunksize=4)
-    mutants = []
-    for path, text, made in done:
-        before = len(mutants)
+        done = pool.map(rewrite, [(path, arguments, None) for path in sources], chunksize=4)
+        mutants, before = [], {}
+        for path, _, made in done:
+            before[path] = len(mutants)
+            mutants += [dict(mutant, number=len(mutants) + mutant["number"]) for mutant in made]
+        if choose:
+            chosen = collections.defaultdict(set)
+            for mutant in choose(mutants):
+                chosen[mutant["file"]].add(mutant["number"] - before[mutant["file"]])
+            done = pool.map(rewrite, [(path, arguments, numbers) for path, numbers in chosen.items()], chunksize=4)
+    for path, text, _ in done:
         with open(path, "w", encoding="utf-8") as f:
-            f.write(f"#define TSR_MUTANTS_BEFORE {before}\n{text}\n#undef TSR_MUTANTS_BEFORE\n")
-        mutants += [dict(mutant, number=before + mutant["number"]) for mutant in made]
+            f.write(f"#define TSR_MUTANTS_BEFORE {before[path]}\n{text}\n#undef TSR_MUTANTS_BEFORE\n")
     with open("core/base/error.c", "a", encoding="utf-8") as f:
         f.write(RUNTIME % {"count": len(mutants) + 1})
     for name, text in ((f"{tree}/mutant.h", HEADER), (f"{place}/mutants.json", json.dumps(mutants))):
