@@ -488,23 +488,40 @@ static int find_in_batch(tsr_constraint_set *set, const tsr_constraint_item *ite
   return TSR_OK;
 }
 
+/* Reads the columns of the reader's batch. Returns true in *lacks if it lacks an attribute that the constraints read. */
+static int read_batch(const tsr_constraint_set *set, tsr_reader *reader, const bool *fields, tsr_column *columns,
+                      bool *lacks, tsr_error *error) {
+  *lacks = false;
+  for (uint32_t f = 0; f < set->fields; f++) {
+    const tsr_column *column;
+    if (!fields[f]) continue;
+    TSR_TRY(tsr_reader_column(reader, f, &column, error));
+    columns[f] = *column;
+    *lacks |= column->unwritten;
+  }
+  return TSR_OK;
+}
+
+/* Counts the cells of all batches that break constraints. Where `fill` asks for it, cells that break none while they
+ * lack an attribute are tested once more, with its fill value. */
 static int find_in_reader(tsr_constraint_set *set, uint32_t from, tsr_reader *reader, bool fill, tsr_column *columns,
                           const bool *fields, tsr_constraint_finding *found, tsr_error *error) {
   const tsr_batch *batch;
+  bool lacks;
   int rc;
   while ((rc = tsr_reader_next(reader, &batch, error)) > 0) {
     if (!batch->written) continue;
-    for (uint32_t f = 0; f < set->fields; f++) {
-      const tsr_column *column;
-      if (!fields[f]) continue;
-      TSR_TRY(tsr_reader_column(reader, f, &column, error));
-      columns[f] = *column;
-      columns[f].unwritten &= !fill;
-    }
     const tsr_constraint_cells cells = {
         .columns = columns, .selection = batch->selection, .first = batch->first, .count = batch->count};
-    for (uint32_t i = from; i < set->count; i++)
-      if (!set->items[i].shown.fault) TSR_TRY(find_in_batch(set, &set->items[i], &cells, &found[i - from], error));
+    for (uint32_t i = from; i < set->count; i++) {
+      const uint64_t before = found[i - from].cells;
+      if (set->items[i].shown.fault) continue;
+      TSR_TRY(read_batch(set, reader, fields, columns, &lacks, error));
+      TSR_TRY(find_in_batch(set, &set->items[i], &cells, &found[i - from], error));
+      if (!fill || !lacks || found[i - from].cells > before) continue;
+      for (uint32_t f = 0; f < set->fields; f++) columns[f].unwritten = false;
+      TSR_TRY(find_in_batch(set, &set->items[i], &cells, &found[i - from], error));
+    }
   }
   return rc;
 }
@@ -570,8 +587,8 @@ static int check_defaults(tsr_constraint_set *set, tsr_error *error) {
                    tsr__shown_name(set->schema->fields[last].name).text, item->shown.text);
 }
 
-/* Fails if a committed cell breaks the last constraint of the set, or would do so as soon as an UPDATE gives it the
- * fill value of an attribute that it lacks. */
+/* Fails if a committed cell breaks the last constraint of the set, in which an attribute that it lacks is null, or would
+ * break it as soon as an UPDATE gives it the fill value of that attribute. */
 static int check_existing(tsr_constraint_set *set, tsr_array *array, tsr_error *error) {
   tsr_constraint_finding found;
   tsr_snapshot *snapshot;

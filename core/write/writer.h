@@ -475,7 +475,8 @@ typedef struct tsr_constraint_finding {
 } tsr_constraint_finding;
 
 /* Looks for cells of a snapshot that break a constraint. `found` has an element for each item from `from` on. `fill`:
- * an attribute that a cell lacks has its fill value; otherwise it is null. */
+ * an attribute that a cell lacks is null, and must not break the constraint with its fill value either; otherwise it is
+ * null. */
 int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, bool fill,
                           uint64_t memory_bytes, tsr_constraint_finding *found, tsr_error *error);
 

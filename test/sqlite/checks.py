@@ -283,11 +283,17 @@ def test_defaults():
         check_contains(db.error("SELECT tessera_add_attribute('db:t', 'y INT64 NOT NULL CHECK(y > 0)')").text, "1 cells break y > 0, one where y is -9223372036854775808 at id=1")
         check_contains(db.error("SELECT tessera_add_attribute('db:t', 'z INT64 DEFAULT 2 CHECK(z < id)')").text, "1 cells break z < id, one where z is 2 at id=1")
         check_contains(db.error("SELECT tessera_add_attribute('db:t', 'x INT64 CHECK(x > nothing)')").text, "nothing")
+        # a cell that lacks the attribute is NULL until an UPDATE writes it: neither may break the CHECK
+        check_contains(db.error("SELECT tessera_add_attribute('db:t', 'z INT64 DEFAULT 2 CHECK(z IS NOT NULL)')").text, "1 cells break z IS NOT NULL, one where z is NULL at id=1")
         db.query("UPDATE t SET v = 0")
         same([row[1] for row in db.query("PRAGMA table_info(t)")], ["id", "v", "a", "b", "c", "d"])
         # what was refused is in no schema: the names are free for attributes of other types, which need not be compatible with it
         for definition in ("w TEXT", "y TEXT", "z FLOAT64 CHECK(z > 1)", "x TEXT ENUM('a')"):
             db.query("SELECT tessera_add_attribute('db:t', ?)", (definition,))
+        # an enumeration that only the schema has that is tried, beside one of the array
+        for definition in ("e TEXT ENUM('a', 'b') CHECK(e = 'a')", "f TEXT ENUM('a', 'b') CHECK(id >= 0 AND x IS NULL)", "g INT64 ENUM(1, 2) CHECK(id >= 0)"):
+            db.query("SELECT tessera_add_attribute('db:t', ?)", (definition,))
+        check_contains(db.error("SELECT tessera_add_attribute('db:t', 'h TEXT ENUM(''a'') NOT NULL DEFAULT ''a'' CHECK(h <> ''a'')')").text, "the DEFAULT of 'h' breaks h <> 'a'")
         db.close()
 
 
