@@ -448,6 +448,7 @@ static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, cons
  * forms equal the coordinate, too, as in a comparison of rows. `text` holds it. */
 static void as_coordinate(const tsx_query *query, const tsx_expr *left, tsr_value *value, char text[SHOWN_SIZE]) {
   int64_t at;
+  left = tsx_expr_meaning(left); /* it may be a column of a subquery */
   if (value->type != TSR_VALUE_TEXT || left->kind != TSX_EXPR_NAME) return;
   const tsx_column *column = &query->table->columns[left->column];
   if (column->form != TSX_DATETIME || column->datetimes_integer) return;

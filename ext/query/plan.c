@@ -75,7 +75,8 @@ static int plan_neighbours(tsx_plan *plan, const tsx_expr *tree, tsr_error *erro
 static bool binds(const tsx_join *join, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
   if (column->kind != TSX_EXPR_JOINED || column->join != j) return false;
   for (uint32_t b = 0; b < join->on.binding_count; b++)
-    if ((int)join->on.bindings[b].column == column->column && tsx_expr_equal(join->on.bindings[b].left, left))
+    if ((int)join->on.bindings[b].column == column->column &&
+        tsx_expr_equal(tsx_expr_meaning(join->on.bindings[b].left), left))
       return true;
   return false;
 }

@@ -187,8 +187,9 @@ def test_joins_of_two_units():
             same(db.query("SELECT * FROM q"), [(rows, expected, 4)], text)
             same(db.query(text), [(rows, expected, 4)], text)
             db.query("DROP TABLE temp.q")
-        for term in "a.t = b.t", "b.t = a.t":
-            text = f"SELECT a.v, b.v FROM {cells} a, {joined} b WHERE {term} AND a.v < 9 ORDER BY 1"
+        part = f"(SELECT v AS value, t AS at FROM {cells})"   # its column stands for the dimension
+        for text in (f"SELECT a.v, b.v FROM {cells} a, {joined} b WHERE a.t = b.t AND a.v < 9 ORDER BY 1", f"SELECT a.v, b.v FROM {cells} a, {joined} b WHERE b.t = a.t AND a.v < 9 ORDER BY 1",
+                     f"SELECT a.value, b.v FROM {part} a JOIN {joined} b ON a.at = b.t WHERE a.value < 9 ORDER BY 1", f"SELECT a.value, b.v FROM {part} a, {joined} b WHERE b.t = a.at AND a.value < 9 ORDER BY 1"):
             db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
             same(db.query("SELECT * FROM q"), [(1, 1), (3, 3)], text)
             same(db.query(text), [(1, 1), (3, 3)], text)
