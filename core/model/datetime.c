@@ -230,6 +230,17 @@ static int count_units(unit u, moment m, int64_t *value, const char **why) {
   return TSR_OK;
 }
 
+/* Moves a moment that an offset has put before or behind its day to the day on which it is. TSR_RANGE: that lies outside
+ * the years 0 to 9999. */
+static int carry_days(date *d, moment *m) {
+  const int64_t more = floor_divide(m->second, SECONDS_PER_DAY);
+  const int64_t days = DAYS_TO_1970 + days_since_1970(*d) + more;
+  if (days < 0 || days >= DAYS_TO_10000) return TSR_RANGE;
+  *d = date_of(days);
+  m->second -= more * SECONDS_PER_DAY;
+  return TSR_OK;
+}
+
 static int count_calendar(tsr_datatype datatype, date d, moment m, int64_t *value, const char **why) {
   bool years = datatype == TSR_DATETIME_YEAR;
   if ((years && d.month != 1) || d.day != 1 || m.second || m.fraction || m.beyond) {
@@ -282,15 +293,13 @@ static int datetime_read(tsr_datatype datatype, const char *text, uint64_t size,
 
   int64_t found;
   why = "it is outside the range of the type";
-  int rc;
-  if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH) {
+  int rc = TSR_OK;
+  if (kind == TSR_KIND_DATETIME && (m.second < 0 || m.second >= SECONDS_PER_DAY)) rc = carry_days(&d, &m);
+  if (rc >= 0 && (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH)) {
     rc = count_calendar(datatype, d, m, &found, &why);
-  } else {
+  } else if (rc >= 0) {
     if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
-    const int64_t since_0000 = m.second + DAYS_TO_1970 * SECONDS_PER_DAY;
-    rc = kind == TSR_KIND_DATETIME && (since_0000 < 0 || since_0000 >= DAYS_TO_10000 * SECONDS_PER_DAY)
-             ? TSR_RANGE /* by its offset */
-             : count_units(datetime_unit_of(datatype), m, &found, &why);
+    rc = count_units(datetime_unit_of(datatype), m, &found, &why);
   }
   if (rc < 0) return datetime_refuse(datatype, text, size, rc, why, error);
   *value = found;

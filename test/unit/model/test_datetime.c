@@ -357,6 +357,11 @@ static void test_offsets_are_subtracted_where_they_are_allowed(void **state) {
   check_offset(TSR_DATETIME_DAY, "1970-01-02T00:00+01:00", TSR_MISMATCH, 0);
   check_offset(TSR_DATETIME_MONTH, "1970-01-01T01:00+01:00", TSR_OK, 0);
   check_offset(TSR_DATETIME_MONTH, "1970-01-01T00:00+01:00", TSR_MISMATCH, 0);
+  check_offset(TSR_DATETIME_MONTH, "1972-02-29T22:00-02:00", TSR_OK, 26);
+  check_offset(TSR_DATETIME_MONTH, "1972-02-28T22:00-02:00", TSR_MISMATCH, 0);
+  check_offset(TSR_DATETIME_YEAR, "1970-12-31T22:00:00-02:00", TSR_OK, 1);
+  check_offset(TSR_DATETIME_YEAR, "9999-12-31T22:00-02:00", TSR_RANGE, 0);
+  check_offset(TSR_DATETIME_MONTH, "0000-01-01T00:00+00:01", TSR_RANGE, 0);
   check_offset(TSR_DATETIME_SEC, "0000-01-01T00:59+01:00", TSR_RANGE, 0);
   check_offset(TSR_DATETIME_SEC, "0000-01-01T01:00+01:00", TSR_OK, -62167219200);
   check_offset(TSR_DATETIME_SEC, "9999-12-31T23:00-01:00", TSR_RANGE, 0);
