@@ -1,6 +1,6 @@
 """Compiles the amalgamation for platforms that this machine is not, with the compiler and the headers of zig: Linux with musl and macOS
-entirely, as an extension and as the core alone, without warnings. There is no store for Windows yet, so for Windows only names are
-compared: no name in the sources may be a macro of windows.h, which would replace it.
+entirely, as an extension and as the core alone, without warnings. For Windows, which `./run wheels` compiles, names are compared: no name in
+the sources may be a macro of windows.h, which would replace it in the amalgamation. Sources that include windows.h themselves mean its macros.
 
 usage: targets.py AMALGAMATION DIRECTORY
 
@@ -57,6 +57,9 @@ def names_taken(amalgamate, root, taken):
     folders = [f"{base}/{folder}" for base in ("core", "ext") for folder in sorted(os.listdir(f"{root}/{base}")) if os.path.isdir(f"{root}/{base}/{folder}")]
     for path in [f"{folder}/{name}" for folder in folders for name in sorted(os.listdir(f"{root}/{folder}")) if name.endswith((".c", ".h"))]:
         source = amalgamate.Source(root, path)
+        with open(f"{root}/{path}") as f:
+            if re.search(r"^#\s*include <windows.h>", f.read(), re.MULTILINE):
+                continue
         code = [source.tokens[i] for i in source.code]
         for at, (kind, text, directive) in enumerate(code):
             called = at + 1 < len(code) and code[at + 1][1] == "("
