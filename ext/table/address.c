@@ -9,7 +9,7 @@
  * the path. Those keys are stored under the path's canonical form, in memory only, and wiped when the connection is
  * closed. */
 #include "tessera_path.h"
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <ctype.h>
 #include <stdlib.h>

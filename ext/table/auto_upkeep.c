@@ -11,7 +11,7 @@
  * changes that refer to the fragments as they were. So it merges in xBegin of the next transaction, which then sees the
  * merged fragments. ROLLBACK takes the merge back, and so does ROLLBACK TO an older savepoint (tsx_rollback_to). */
 #include "tessera_path.h"
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

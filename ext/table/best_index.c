@@ -37,7 +37,7 @@
  * return rows again that it has returned already.
  *
  * Sections: idxStr, encoded and decoded; choosing constraints; estimating; order, LIMIT and cost. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <ctype.h>
 #include <math.h>

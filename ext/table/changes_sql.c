@@ -4,6 +4,7 @@
  * Arrays with duplicates: at each coordinate the bags of rows are compared. Equal rows are numbered, so that EXCEPT
  * leaves those in excess. */
 #include "table/changes.h"
+#include "table/table_internal.h"
 
 const char *const tsx_changes_operators[TSX_CHANGES_OPERATORS] = {"=", "<", "<=", ">", ">="};
 

@@ -19,6 +19,7 @@
  * Sections: the table; the plan; times; the cursor; arguments; rows.
  */
 #include "table/changes.h"
+#include "table/table_internal.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * check that there are none (tsx_table_check_codes).
  *
  * Sections: making columns; their order in SQL; the declaration; enumerations that grow. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

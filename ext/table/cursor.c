@@ -10,7 +10,7 @@
  * After opening and closing, the sections follow xFilter: it decodes the plan and reads as_of and since; opens a reader
  * on the state at that time; turns the terms of the plan into ranges, and the ranges into a request; adds the order and
  * LIMIT; and starts the reader. The last section returns rows. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <stddef.h>
 #include <string.h>

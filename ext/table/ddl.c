@@ -6,7 +6,7 @@
  * default one; define.c says what else is left out or replaced.
  *
  * Sections: numbers; filters; words and literals; columns; the statement. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <ctype.h>
 #include <math.h>

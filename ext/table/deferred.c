@@ -5,7 +5,7 @@
  * as committed: an array that is open with its creation shows itself, and the listing counts the writer's prepared
  * commit (tsr_writer_count_prepared). The cells are published before a created array, so that the array appears with
  * them. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

@@ -25,7 +25,7 @@
  * For the same reason the transaction may have ended when a statement of the function was stopped or lacked memory.
  * Whatever the function did next would commit on its own. So from then on the store refuses everything
  * (tsx_tree_prepare), and the function fails. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* integrity.c: PRAGMA integrity_check of array tables, and the findings of the core's check, which tessera_check lists,
  * too. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"

@@ -27,7 +27,7 @@
  * connection's: no other connection undoes what this one leaves.
  *
  * Sections: shadow tables, the transaction, the owner, writing, recovery, tessera_recover. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * Sections: other arrays; labels in the array's group; labels by a path; the columns; the values, as cursors use them;
  * ORDER BY a label that some coordinates lack. */
 #include "tessera_path.h"
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * schema, but drops no ordinary table. So the shadow tables stay until the savepoint has ended. If they cannot be
  * dropped then, because another statement reads or the call was interrupted, they stay until the next savepoint ends.
  * Meanwhile a new table of that name takes them over (tsx_leftover_is). */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  *   NAME_files, NAME_chunks    the array's files (store_tables.c); only for an array in the database.
  *
  * Sections: shadow tables; the array behind the table; the methods. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *
  * Sections: how arrays in the database are made; opening, sharing and closing arrays; snapshots; the hooks by which a
  * connection opens and closes all this. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

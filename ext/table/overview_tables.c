@@ -1,6 +1,6 @@
 /* overview_tables.c: where the levels of an array's overviews are. In the database, each level is a table of its own.
  * Its metadata identifies it as a level, so that no other table with such a name is dropped or renamed. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * - the changes of the open transaction to arrays, and the transaction methods of array tables (xBegin to xRollbackTo).
  *
  * What recovery needs after a crash between the two phases is in journal.c. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <string.h>
 

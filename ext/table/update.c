@@ -13,7 +13,7 @@
  *
  * * Sections: rowids of uncommitted cells; memory; the rows that a scan has chosen; the statement; the row to write;
  * conflicts; INSERT, UPDATE and DELETE; xUpdate. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <stdio.h>
 #include <string.h>

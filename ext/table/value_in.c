@@ -7,7 +7,7 @@
  *
  * Sections: messages; numbers; datetimes and times; cells of any datatype; values of enumerations; setting a row;
  * making a row. */
-#include "table/table.h"
+#include "table/table_internal.h"
 
 #include <float.h>
 #include <math.h>
