@@ -43,9 +43,12 @@
  *   timestamped_directory.c  reads and writes __meta, __group and __schema
  *   owner.c                  how a database is identified (tessera_host.h)
  *   prepared.c               markers of prepared commits, publication, late records
- *   commit_files.c           decoded .con, .ign, .vac and .meta files; which of their entries count
+ *   commit_files.c           decoded .con, .ign, .vac and .meta files, and delete conditions
  *   listing.c                lists the array's directories: the committed names
- *   replaced.c               finishes merges whose process died; finds cells that are visible twice
+ *   truncated_con.c          whether anything is lost if a truncated .con counts as not written yet
+ *   replaced.c               which fragments merged ones replace; finishes merges whose process died; finds cells that
+ *                            are visible twice
+ *   published.c              whether any file shows that a prepared commit was published
  *   commit_queue.c           the order of commits of several machines in a bucket
  */
 #ifndef TSR_LOG_LOG_H
@@ -498,9 +501,37 @@ int tsr__listing_check_gone(tsr_renewal *r);
 /* Returns true if the host has committed a prepared commit since the listing, in which it did not count. */
 bool tsr__listing_newly_committed(const tsr_log *log);
 
-/* ---- commit_files.c: unfinished operations of other processes ---------------------------------------------------- */
+/* ---- commit_files.c: delete conditions --------------------------------------------------------------------------- */
 
-/* Fragments that a vacuum is still removing, and .con files that are truncated. */
+/* Reads a committed delete condition from its .del file or from the .con that contains it: appends the content of its
+ * generic tile to `content`, for tsr__condition_decode, and, unless `stored` is NULL, the tile as stored to `stored`.
+ *
+ * TileDB writes .del files in place, and a consolidation of commits may copy an incomplete one into a .con. If that
+ * copy cannot be decoded, the function reads the .del file instead; if that is still growing, it retries for a short
+ * while (torn_read.c).
+ * Errors: TSR_BUSY if the file changed a moment ago; TSR_CORRUPT if neither can be decoded; TSR_AUTH. */
+int tsr__delete_read(tsr_log *log, const tsr_committed *item, tsr_buffer *stored, tsr_buffer *content,
+                     tsr_error *error);
+
+/* ---- truncated_con.c: .con files that are truncated -------------------------------------------------------------- */
+
+typedef struct tsr_partial_consolidation { /* which names other files of the array commit or rule out; all borrowed */
+  tsr_store *store;
+  tsr_memory *memory;
+  const tsr_map *fragments; /* names of fragments that other files commit */
+  const tsr_map *deletes; /* names of deletes that other files commit */
+  /* names of fragments that no .con can have committed: markers, .ign and .vac files name them */
+  const tsr_map *ruled_out;
+  const tsr_listing *root; /* the array's directory */
+} tsr_partial_consolidation;
+
+/* Tells whether anything is lost if the truncated file `con` counts as not written. `partial`: its complete entries.
+ * Returns 0 if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the
+ * file whose age says whether the writer may still be at work; < 0 on an error. */
+int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
+                                     const tsr_commits *partial, tsr_path *path, tsr_error *error);
+
+/* ---- replaced.c: sources of merged fragments; merges that died before their vacuum file got its name ------------- */
 
 typedef struct tsr_replacing { /* a vacuum file */
   const char *name; /* of its merged fragment */
@@ -533,24 +564,6 @@ int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *c
  * meanwhile, the .con names them from then on, and no vacuum file does. So only a .con commits such a fragment, and its
  * times are within those of a longer one. A consolidation of commits cancels the entry. */
 const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const char *name);
-
-typedef struct tsr_partial_consolidation { /* which names other files of the array commit or rule out; all borrowed */
-  tsr_store *store;
-  tsr_memory *memory;
-  const tsr_map *fragments; /* names of fragments that other files commit */
-  const tsr_map *deletes; /* names of deletes that other files commit */
-  /* names of fragments that no .con can have committed: markers, .ign and .vac files name them */
-  const tsr_map *ruled_out;
-  const tsr_listing *root; /* the array's directory */
-} tsr_partial_consolidation;
-
-/* Tells whether anything is lost if the truncated file `con` counts as not written. `partial`: its complete entries.
- * Returns 0 if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the
- * file whose age says whether the writer may still be at work; < 0 on an error. */
-int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
-                                     const tsr_commits *partial, tsr_path *path, tsr_error *error);
-
-/* ---- replaced.c: merges that died before their vacuum file got its name; cells that are visible twice ------------ */
 
 /* A merge writes the list of its sources before it commits, and renames it to NAME.vac afterwards (maintain/replace.c).
  * If it dies in between, the next process to come along finishes it.
@@ -608,7 +621,7 @@ int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, ts
 /* Notes that nothing can be done about what a search of these vacuum files finds: the sources are gone. */
 void tsr__log_keep_duplicate_cells(tsr_log *log);
 
-/* ---- commit_files.c: published commits, delete conditions -------------------------------------------------------- */
+/* ---- published.c: published commits ------------------------------------------------------------------------------ */
 
 /* All names that any file of the array shows to have been published at some time. Recovery asks before it publishes or
  * undoes a prepared commit. */
@@ -632,16 +645,6 @@ void tsr__published_release(tsr_published *published);
  * fragments, or a merged fragment that spans the time of one. (Sources of a merge that were vacuumed leave no other
  * trace.) A commit of deletes alone was published if the listing has a delete of its time. */
 bool tsr__listing_shows_published(const tsr_commit_listing *listing, const tsr_prepared_marker *prepared);
-
-/* Reads a committed delete condition from its .del file or from the .con that contains it: appends the content of its
- * generic tile to `content`, for tsr__condition_decode, and, unless `stored` is NULL, the tile as stored to `stored`.
- *
- * TileDB writes .del files in place, and a consolidation of commits may copy an incomplete one into a .con. If that
- * copy cannot be decoded, the function reads the .del file instead; if that is still growing, it retries for a short
- * while (torn_read.c).
- * Errors: TSR_BUSY if the file changed a moment ago; TSR_CORRUPT if neither can be decoded; TSR_AUTH. */
-int tsr__delete_read(tsr_log *log, const tsr_committed *item, tsr_buffer *stored, tsr_buffer *content,
-                     tsr_error *error);
 
 /* ---- commit_queue.c: the order of commits ------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
  *                   shows the merged fragment and hides its sources at once. Once NAME.con exists the merge is
  *                   decided: if all sources are still committed and visible, it is finished; else it is taken back.
  *
- * Sections: staged names; merges that died; cells that are there twice.
+ * Sections: staged names; sources; merges that died; cells that are there twice.
  */
 #include <string.h>
 
@@ -69,6 +69,87 @@ int tsr__staged_vacuum_finish(tsr_store *store, const char *directory, const cha
                  to = tsr__path_of(directory, name, TSR_SUFFIX_VACUUM);
   TSR_TRY(staged_rename(store, &from, &to, error));
   return tsr__store_sync_directory(store, directory, error);
+}
+
+/* ---- Sources ----------------------------------------------------------------------------------------------------- */
+
+bool tsr__may_be_source(const char *name, const tsr_name *merged, const char *merged_name) {
+  tsr_name parsed;
+  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
+         strcmp(name, merged_name) != 0;
+}
+
+/* Adds the sources in one vacuum file to `covered`, and sets *more if there were new ones: they may be merged fragments
+ * with sources of their own, so tsr__covered iterates to the fixed point. */
+static int cover(const tsr_replacing *file, tsr_map *covered, bool *more, tsr_error *error) {
+  tsr_name merged;
+  if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
+  for (uint64_t n = 0; n < file->names->count; n++) {
+    const char *name = file->names->names[n];
+    if (tsr__map_get(covered, name) || !tsr__may_be_source(name, &merged, file->name)) continue;
+    TSR_TRY(tsr__map_put(covered, name, (void *)(uintptr_t)file->name, error));
+    *more = true;
+  }
+  return TSR_OK;
+}
+
+int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
+                 tsr_error *error) {
+  for (bool more = true; more;) {
+    more = false;
+    for (uint64_t i = 0; i < count; i++)
+      if (tsr__map_get(committed, files[i].name) || tsr__map_get(covered, files[i].name))
+        TSR_TRY(cover(&files[i], covered, &more, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__log_hide_sources(tsr_log *log, const tsr_committed *vacuum, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_file *file;
+  TSR_TRY(tsr__log_file(log, vacuum->path, &file, error));
+  for (uint64_t n = 0; n < file->names.count; n++)
+    TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
+  return TSR_OK;
+}
+
+int tsr__log_hide_all_sources(tsr_log *log, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) TSR_TRY(tsr__log_hide_sources(log, &vacuums->items[i], hidden, error));
+  return TSR_OK;
+}
+
+int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error) {
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__log_file(log, vacuums->items[i].path, &file, error));
+    const tsr_replacing one = {vacuums->items[i].name, &file->names};
+    TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
+  tsr_buffer files = {.memory = log->memory};
+  int rc = tsr__log_replacing(log, &listing->vacuums, &files, error);
+  if (rc >= 0)
+    rc = tsr__covered((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
+                      &listing->names, covered, error);
+  tsr__buffer_release(&files);
+  return rc;
+}
+
+const tsr_committed *tsr__log_outlived(const tsr_commit_listing *listing, const char *name) {
+  const tsr_committed *items = listing->fragments.items, *gone = NULL, *longer = NULL;
+  for (uint64_t i = 0; i < listing->fragments.count && !gone; i++)
+    if (strcmp(items[i].name, name) == 0) gone = &items[i];
+  if (!gone || !gone->joined) return NULL;
+  const uint64_t length = gone->parsed.end - gone->parsed.start;
+  for (uint64_t i = 0; i < listing->fragments.count && !longer; i++) {
+    const tsr_committed *one = &items[i];
+    if (one->prepared || one->parsed.end - one->parsed.start <= length) continue;
+    if (tsr__may_be_source(name, &one->parsed, one->name)) longer = one;
+  }
+  return longer;
 }
 
 /* ---- Merges that died -------------------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  *
  * A request becomes a plan; an iterator loads the plan's tiles in windows and hands out batches of cells. The sections:
  *
- * - plan.c: the plan: which fragments, tiles and ordinals the request selects; and written boxes of dense arrays
+ * - plan.c: the plan: which fragments, tiles and ordinals the request selects
+ * - written_boxes.c: the parts of a dense array in which any cell was written
  * - space_tiles.c: walks the space tiles of a dense plan, and cuts each into subtiles
  * - tile_loader.c: loads and decodes tiles on the thread pool
  * - predicate.c: tests predicates against statistics and cells
@@ -103,10 +104,10 @@ uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *s
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high);
 
-/* Written boxes: boxes of a dense array that together hold every cell that was ever written.
- *
- * A plan gets written boxes if the reader may skip space tiles without any written cell. The walk over space tiles and
- * the key ranges of an ordered read then jump over everything between written boxes.
+/* ---- written_boxes.c: where a dense request has to look for written cells --------------------------------------- */
+/* Boxes of a dense array that together hold every cell that was ever written. A plan gets written boxes if the reader
+ * may skip space tiles without any written cell. The walk over space tiles and the key ranges of an ordered read then
+ * jump over everything between written boxes.
  */
 
 /* Sets plan->written_boxes, allocated from `arena`: each cell that a fragment of the plan wrote lies in at least one

@@ -13,6 +13,7 @@
  *   neighbours.c    joins of an array with itself by offsets: windows around each cell
  *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
+ *   nested.c        nested statements, in which SQLite evaluates parts of a query
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
  *   row_cache.c     all rows in memory, for a cursor that SQLite restarts
  *   query_table.c   the virtual table module
@@ -312,7 +313,7 @@ typedef struct tsx_parse_doubt {
  * tsx_select_free, also after a failure. */
 int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error);
 
-/* ---- run.c: nested statements, in which SQLite evaluates parts of a query ---------------------------------------- */
+/* ---- nested.c: nested statements, in which SQLite evaluates parts of a query ------------------------------------- */
 
 /* A nested SELECT runs over the table _tessera_query_rows, whose rows the caller produces: each is a coordinate, a
  * group or a row of cells. Its columns are slots, each with an affinity; slots replace the column names in the query's
