@@ -15,8 +15,8 @@
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
  * - row_block.c: rows of many batches, copied
  *
- * block.c, code_bounds.c, find_row.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call
- * them (tessera.h, tessera_host.h).
+ * block.c, code_bounds.c, estimate.c, find_row.c, gaps.c, partition.c and unchanged.c use these and have no section:
+ * hosts call them (tessera.h, tessera_host.h).
  *
  * Boxes and spans are inclusive at both ends. An ordinal counts the values of a dimension from the start of its domain.
  */
@@ -33,9 +33,8 @@
 #include "tessera_host.h"
 
 /* ---- plan.c: which fragments and tiles a request can find cells in ---------------------------------------------- */
-/* The reader executes a plan; the same code makes the estimate for SQLite's planner (tsr_request_estimate). A sparse
- * plan lists tiles. A dense plan lists the selected ordinals of each dimension and the boxes of the fragments that meet
- * them; dense.c enumerates its space tiles.
+/* The reader executes a plan; estimate.c estimates what that takes. A sparse plan lists tiles. A dense plan lists the
+ * selected ordinals of each dimension and the boxes of the fragments that meet them; dense.c enumerates its space tiles.
  */
 
 typedef struct tsr_plan_tile { /* a tile of a sparse fragment */
@@ -90,6 +89,22 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
 /* Plans a read of the cells at the places of a window, which the plan borrows. Counts as tsr__plan_make does. */
 int tsr__plan_make_at(tsr_snapshot *snapshot, const struct tsr_place_window *window, tsr_arena *arena, tsr_plan *plan,
                       tsr_error *error);
+
+/* The steps of a plan that an estimate takes, too: */
+
+/* Makes the spans of ranges (one per dimension, or NULL: all cells). Sets *empty if a dimension has none. */
+int tsr__request_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
+                       bool *empty, tsr_error *error);
+
+/* Returns true if the fragment's non-empty domain meets the spans. */
+bool tsr__fragment_meets(const tsr_schema *schema, const tsr_fragment *fragment, const tsr_spans *spans);
+
+/* Hints to the store that the R-trees of the fragments that meet the spans will be read; if coordinates are lossy, of
+ * all fragments. */
+void tsr__prefetch_fragments(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy);
+
+/* Selects the ordinals and boxes of a dense array by plan->spans. `count`: adds to the counters. */
+int tsr__plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 
 /* Returns true if a dense fragment has the same space tiles and cell order as the snapshot's schema. */
 bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
