@@ -1,8 +1,8 @@
 /* commit_files.c: decoded .con, .ign, .vac and .meta files, and delete conditions.
  *
  * Each .con, .ign, .vac and .meta file is read once and kept for as long as listings have it. TileDB writes these files
- * and .del files in place, so one that was read early may grow; tsr_commit_file in log.h says when lists are checked for
- * that. truncated_con.c has the check of a .con that is read while it is being written, or was cut for good.
+ * and .del files in place, so one that was read early may grow; tsr_commit_file in log.h says when lists are checked
+ * for that. truncated_con.c checks a .con that is read while it is being written, or was cut for good.
  */
 #include <string.h>
 

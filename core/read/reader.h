@@ -11,7 +11,8 @@
  * - dense.c, point.c, sparse.c, ordered.c: the iterators
  * - places.c, expected.c: cells at many places, and look-ups of them that were announced
  * - version_merge.c: picks the newest version of each cell, for sparse.c
- * - dropped.c: chooses the tiles that deletes may have touched, for plan.c and sparse.c
+ * - deleted_cells.c: drops the deleted cells of a tile, for sparse.c
+ * - dropped.c: chooses the tiles that deletes may have touched, for plan.c and deleted_cells.c
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
  * - row_block.c: rows of many batches, copied
  *
@@ -804,6 +805,64 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
  * start; close it before that. */
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
+typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells */
+  tsr_plan_tile plan;
+  tsr_pinned_tile *pinned; /* owned */
+  uint32_t *cells; /* indices of the selected cells; NULL: all */
+  uint64_t count;
+  uint64_t *dropped; /* of each cell, if the snapshot shows what was dropped: when (tsr_changed_kind); else NULL */
+} tsr_sparse_tile;
+
+static inline const tsr_snapshot_fragment *tsr__sparse_fragment(const tsr_reader *reader, const tsr_sparse_tile *tile) {
+  return &reader->snapshot->fragments[tile->plan.fragment];
+}
+
+static inline int64_t tsr__sparse_system_slot(const tsr_snapshot_fragment *f, tsr_system_column system_column) {
+  return tsr__fragment_system_slot(&f->fragment->metadata, system_column);
+}
+
+/* Returns the times of a tile's cells, which are loaded. */
+static inline const uint64_t *tsr__sparse_times(const tsr_reader *reader, const tsr_sparse_tile *tile,
+                                                tsr_system_column system_column) {
+  const int64_t slot = tsr__sparse_system_slot(tsr__sparse_fragment(reader, tile), system_column);
+  return (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
+}
+
+/* Returns the rowid of a tile's first cell. */
+static inline int64_t tsr__sparse_first_row(const tsr_reader *reader, const tsr_sparse_tile *tile) {
+  const tsr_fragment *fragment = tsr__sparse_fragment(reader, tile)->fragment;
+  return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
+}
+
+/* Finds a field that a condition names, and its slot in the tile's fragment, as tsr__condition_field does. */
+int tsr__sparse_condition_field(const tsr_reader *reader, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                                const char *name, const tsr_field **field, int64_t *slot, tsr_error *error);
+
+/* Gives the tile's selection for writing; allocates one if all cells are still selected. */
+int tsr__sparse_selection(tsr_reader *reader, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error);
+
+/* Returns true if binary search finds the cell of a place: the cells of a tile are in the order of their places, one at
+ * each. */
+bool tsr__sparse_has_unique_places(const tsr_reader *reader, const tsr_sparse_tile *tile);
+
+/* ---- deleted_cells.c: drops the deleted cells from the selections of tiles --------------------------------------- */
+
+typedef struct tsr_delete_filter {
+  tsr_reader *reader;
+  tsr_buffer keep; /* scratch: a byte per selected cell; 0 drops it */
+} tsr_delete_filter;
+
+/* Drops the deleted cells from a tile's selection; if the snapshot shows what was dropped, all others, and sets
+ * tile->dropped. What the conditions read must be loaded. */
+int tsr__delete_filter_apply(tsr_delete_filter *filter, tsr_sparse_tile *tile, tsr_error *error);
+
+/* Returns true if coordinates alone tell which cells may have been dropped: then cells are chosen before the version
+ * merge, which is left with few. Other versions of a cell have its coordinates, and so are chosen, too. */
+bool tsr__deletes_by_coordinates(const tsr_snapshot *snapshot);
+
+/* In that case, selects the cells at whose coordinates a condition, whatever its time, deletes. */
+int tsr__delete_filter_choose(tsr_delete_filter *filter, tsr_sparse_tile *tile, tsr_error *error);
+
 /* ---- row_block.c: rows of many batches, copied into columns of their own ---------------------------------------- */
 
 typedef struct tsr_row_block_column {
@@ -863,14 +922,6 @@ void tsr__read_ordered_forget(tsr_reader *reader);
  * order and passes them to tsr__version_merge_add; tsr__version_merge_next returns them with the cells that won, or
  * asks for the next tile first.
  */
-
-typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells */
-  tsr_plan_tile plan;
-  tsr_pinned_tile *pinned; /* owned */
-  uint32_t *cells; /* indices of the selected cells; NULL: all */
-  uint64_t count;
-  uint64_t *dropped; /* of each cell, if the snapshot shows what was dropped: when (tsr_changed_kind); else NULL */
-} tsr_sparse_tile;
 
 typedef struct tsr_version_merge tsr_version_merge;
 
