@@ -1,13 +1,13 @@
 /* deleted_cells.c: drops the deleted cells from the selections of a sparse array's tiles.
  *
- * Cells are deleted in three ways. A delete condition deletes the cells of its own time or older whose values it names;
- * conditions are stored negated (format/condition.h). A merge marks the cells that a condition has deleted with the time
- * of that deletion, which counts if it is not later than as_of. The transaction deletes rows by rowid.
+ * Cells are deleted in three ways. A delete condition deletes the cells of its own time or older whose values it
+ * names; conditions are stored negated (format/condition.h). A merge marks the cells that a condition has deleted with
+ * the time of that deletion, which counts if it is not later than as_of. The transaction deletes rows by rowid.
  *
- * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (array/seen.c). The
- * plan then leaves out the tiles that can have none (dropped.c). Where coordinates alone tell which cells may have been
- * dropped, cells are chosen before the version merge; deletes of single cells, of which there may be many, are looked up
- * one by one instead of compared with every cell.
+ * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (array/seen.c).
+ * The plan then leaves out the tiles that can have none (dropped.c). Where coordinates alone tell which cells may have
+ * been dropped, cells are chosen before the version merge; deletes of single cells, of which there may be many, are
+ * looked up one by one instead of compared with every cell.
  *
  * Sections: conditions; rows that the transaction has deleted; when cells were dropped; cells at single places; all
  * together.

@@ -1,9 +1,9 @@
 /* estimate.c: estimates the rows and the cost of a request, for SQLite's planner.
  *
  * A dense estimate counts the cells and tiles of a plan. A sparse one makes no plan, but descends each R-tree level by
- * level. All cells of a node inside the spans count; a node that the spans cut is expanded. In a leaf that is cut, cells
- * are assumed to be spread evenly over its MBR. If a level has many nodes, a sample represents them all, so that an
- * estimate takes about the same time for any array.
+ * level. All cells of a node inside the spans count; a node that the spans cut is expanded. In a leaf that is cut,
+ * cells are assumed to be spread evenly over its MBR. If a level has many nodes, a sample represents them all, so that
+ * an estimate takes about the same time for any array.
  */
 #include "read/reader.h"
 

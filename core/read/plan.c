@@ -1,7 +1,7 @@
 /* plan.c: decides which fragments and tiles a request can find cells in.
  *
- * Ranges become spans of order keys. Fragments whose non-empty domain does not meet the spans are skipped; the R-tree of
- * a sparse fragment then gives the tiles. A dense plan lists no tiles, since there may be 2^60 of them: it has the
+ * Ranges become spans of order keys. Fragments whose non-empty domain does not meet the spans are skipped; the R-tree
+ * of a sparse fragment then gives the tiles. A dense plan lists no tiles, since there may be 2^60 of them: it has the
  * selected ordinals of each dimension and the boxes of the fragments that meet them.
  */
 #include "read/reader.h"

@@ -35,7 +35,8 @@
 
 /* ---- plan.c: which fragments and tiles a request can find cells in ---------------------------------------------- */
 /* The reader executes a plan; estimate.c estimates what that takes. A sparse plan lists tiles. A dense plan lists the
- * selected ordinals of each dimension and the boxes of the fragments that meet them; dense.c enumerates its space tiles.
+ * selected ordinals of each dimension and the boxes of the fragments that meet them; dense.c enumerates its space
+ * tiles.
  */
 
 typedef struct tsr_plan_tile { /* a tile of a sparse fragment */

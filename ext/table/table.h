@@ -126,10 +126,10 @@ void tsx_snapshot_release(tsx_snapshot *snapshot);
 /* Fails with TSR_ABORT if the snapshot shows changes that have been rolled back since. `snapshot` may be NULL. */
 int tsx_snapshot_check(const tsx_snapshot *snapshot, tsr_error *error);
 
-/* Call when this connection has changed the array at a path: if it is open, cursors that open from now on, also those of
- * the running statement, see the new state. Ends a transaction on it that has no changes yet. Call it before a function
- * changes the array, too: the function then works on the present state, not on the older one that such a transaction
- * keeps. */
+/* Call when this connection has changed the array at a path: if it is open, cursors that open from now on, also those
+ * of the running statement, see the new state. Ends a transaction on it that has no changes yet. Call it before a
+ * function changes the array, too: the function then works on the present state, not on the older one that such a
+ * transaction keeps. */
 void tsx_path_changed(tsx_connection *connection, const char *path);
 
 /* Closes what this connection has open of the array at a path, except what is in use. Call it before the array is
@@ -451,7 +451,8 @@ const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
 /* The SQL function tessera_ddl(path[, options]). */
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values);
 
-/* Appends the CREATE VIRTUAL TABLE statement that would make the array at the address. `made` is NULL, or the schema of an array that is yet to be made at the address. */
+/* Appends the CREATE VIRTUAL TABLE statement that would make the array at the address. `made` is NULL, or the schema
+ * of an array that is yet to be made at the address. */
 int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_schema *made, tsr_error *error);
 
 /* ---- journal.c: the record of the commits that a database has committed, and recovery from it -------------------- */
