@@ -1,5 +1,5 @@
 /* commits.c: checks that each commit file has its fragment and vice versa; checks delete conditions, vacuum files and
- * consolidated footers. listing.c says which files these are.
+ * consolidated footers. entries.c says which files these are.
  *
  * Commits are listed before fragments. Writers make the fragment first, and vacuums remove the commit first. So a
  * listed commit without a fragment is a fault, unless the commit has been removed meanwhile as well.

@@ -58,7 +58,7 @@ static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *er
              !tsr__name_ends_in(file->path, TSR_SUFFIX_STAGED_VACUUM);
   int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
                : tsr__names_decode(&in, &file->arena, &file->names, error);
-  if (rc < 0 && file->commits.truncated) { /* not written yet; listing.c finds out whether anything is lost by that */
+  if (rc < 0 && file->commits.truncated) { /* not written yet; entries.c finds out whether anything is lost by that */
     file->partial = file->commits;
     file->commits = (tsr_commits){0};
     return TSR_OK;

@@ -44,7 +44,8 @@
  *   owner.c                  how a database is identified (tessera_host.h)
  *   prepared.c               markers of prepared commits, publication, late records
  *   commit_files.c           decoded .con, .ign, .vac and .meta files, and delete conditions
- *   listing.c                lists the array's directories: the committed names
+ *   listing.c                lists the array's directories, if they may have changed
+ *   entries.c                what the names in these directories mean: what is committed
  *   truncated_con.c          whether anything is lost if a truncated .con counts as not written yet
  *   replaced.c               which fragments merged ones replace; finishes merges whose process died; finds cells that
  *                            are visible twice
@@ -435,7 +436,7 @@ typedef struct tsr_array_directories {
   tsr_stamp stamps[TSR_DIRECTORIES]; /* taken before the directory was listed */
 } tsr_array_directories;
 
-/* A listing under construction. listing.c fills it from the array's directories; prepared.c adds the prepared commits
+/* A listing under construction. entries.c fills it from the array's directories; prepared.c adds the prepared commits
  * that count. */
 typedef struct tsr_renewal {
   tsr_log *log;
@@ -476,7 +477,22 @@ int tsr__renewal_add_con_entry(tsr_renewal *r, const char *path, const tsr_commi
 /* Reads a .con or .ign of __commits, whose name need not be timestamped, or a prepared .con under its staged name. */
 int tsr__renewal_read_file(tsr_renewal *r, const char *name, const tsr_commit_file **file);
 
-/* The next functions are in prepared.c. */
+/* ---- entries.c: what the names in an array's directories mean ---------------------------------------------------- */
+
+/* Adds the schemas, from the listed directories. TSR_NOT_FOUND: there is none, and why the directory is no array. */
+int tsr__entries_add_schemas(tsr_renewal *r);
+
+/* Adds all else, and sorts the lists. Fails with TSR_ABORT if directories contradict each other. */
+int tsr__entries_add_commits(tsr_renewal *r);
+
+/* Adds .wrt files of __commits to a listing that has been made. *moved: not all of them come after the fragments that
+ * it had. After an error some may be missing. */
+int tsr__entries_append_writes(tsr_renewal *r, const char *const *names, uint64_t count, bool *moved);
+
+/* Returns true if an entry of __schema is a schema. */
+bool tsr__entry_is_schema(const tsr_entry *entry, tsr_name *parsed);
+
+/* ---- prepared.c: adds the prepared commits that count to a listing ----------------------------------------------- */
 
 /* Adds a marker. Its commit counts if it is not published and the host has committed it. Returns 1; 0 if the marker is
  * missing or incomplete. `entries`: the listing of the directory where the commit will appear. If the commit was

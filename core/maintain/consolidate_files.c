@@ -8,7 +8,7 @@
  *
  * A .con and a .meta with exactly the same fragments get the same name: whichever is written second takes the name of
  * the first. A reader then learns from the .meta, which it needs anyway, which fragments are committed, and does not
- * open the .con (listing.c). The sections: publishing files, commits, footers, metadata.
+ * open the .con (entries.c). The sections: publishing files, commits, footers, metadata.
  */
 #include "maintain/maintain.h"
 
