@@ -238,11 +238,11 @@ int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8
 int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
 
 /* Prefetches the metadata files of these fragments, if the store can. */
-void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count);
+void tsr__array_fragments_prefetch(tsr_array *array, const tsr_committed *const *items, uint64_t count);
 
 /* Prefetches the R-trees and tile offsets of these fragments, if the store can. Fragments whose metadata are in memory
  * cost nothing. */
-void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count);
+void tsr__fragments_prefetch(tsr_array *array, tsr_fragment *const *fragments, uint64_t count);
 
 /* Drops a reference; the last one frees the fragment. */
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);

@@ -717,7 +717,7 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
   return rc;
 }
 
-void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count) {
+void tsr__array_fragments_prefetch(tsr_array *array, const tsr_committed *const *items, uint64_t count) {
   tsr_read_hint *hints;
   tsr_arena arena;
   uint64_t n = 0;
@@ -762,7 +762,7 @@ static uint64_t hint_metadata(const tsr_fragment_metadata *m, const char *path, 
   return n;
 }
 
-void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count) {
+void tsr__fragments_prefetch(tsr_array *array, tsr_fragment *const *fragments, uint64_t count) {
   tsr_read_hint *hints;
   tsr_arena arena;
   uint64_t n = 0;

@@ -474,7 +474,7 @@ static int read_unread(snapshot_builder *s) {
   for (uint64_t i = 0; i < s->count; i++)
     if (!tsr__map_get(&s->array->registry.fragments, s->visible[i]->name) && !find_footer(s, s->visible[i], &bytes))
       unread[count++] = s->visible[i];
-  tsr__array_fragments_expect(s->array, unread, count);
+  tsr__array_fragments_prefetch(s->array, unread, count);
   int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
   tsr__free(unread);
   return rc;

@@ -435,12 +435,12 @@ static int check_unfinished(commits_check *k, const char *path) {
   tsr_commits commits = {0};
   tsr_path doubtful;
   tsr_error fault = {0}, unseen;
-  const tsr_partial_consolidation known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->ruled_out, &c->root};
+  const tsr_other_commits known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->ruled_out, &c->root};
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) (void)tsr__commits_decode(&in, &arena, &commits, &unseen);
-  if (rc >= 0) rc = tsr__partial_consolidation_loses(&known, path, &commits, &doubtful, &fault);
+  if (rc >= 0) rc = tsr__truncated_con_loses(&known, path, &commits, &doubtful, &fault);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   if (rc == TSR_NOT_FOUND || rc == TSR_ABORT) return TSR_OK; /* its writer has removed it */

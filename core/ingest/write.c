@@ -423,7 +423,7 @@ static int expect_rows(ingest_writing *w, tsr_error *error) {
     for (uint64_t p = 0; p < g->counts.parts && !w->schema->fields[f].cell_size && column != UINT32_MAX; p++)
       bytes[f] += tsr__ingest_part(&g->columns[column], p)->values_size;
   }
-  tsr__writer_expect(w->writer, g->counts.rows, bytes);
+  tsr__writer_reserve(w->writer, g->counts.rows, bytes);
   return TSR_OK;
 }
 

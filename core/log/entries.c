@@ -389,18 +389,18 @@ static int check_truncated(tsr_renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->truncated_con;
   if (list->count == 0) return TSR_OK;
   TSR_TRY(rule_out_names(r));
-  const tsr_partial_consolidation known = {.store = r->log->store,
-                                           .memory = r->log->memory,
-                                           .fragments = &r->listing->names,
-                                           .deletes = &r->deletes,
-                                           .ruled_out = &r->ruled_out,
-                                           .root = root};
+  const tsr_other_commits known = {.store = r->log->store,
+                                   .memory = r->log->memory,
+                                   .fragments = &r->listing->names,
+                                   .deletes = &r->deletes,
+                                   .ruled_out = &r->ruled_out,
+                                   .root = root};
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_commit_file *file;
     TSR_TRY(tsr__log_file(r->log, list->items[i].path, &file, r->error));
     if (!file->partial.truncated)
       return tsr__fail(r->error, TSR_ABORT, "%s was written while it was listed", file->path);
-    const int rc = tsr__partial_consolidation_loses(&known, file->path, &file->partial, &r->doubtful, r->error);
+    const int rc = tsr__truncated_con_loses(&known, file->path, &file->partial, &r->doubtful, r->error);
     if (rc) return rc < 0 ? rc : TSR_CORRUPT;
   }
   return TSR_OK;

@@ -531,7 +531,7 @@ int tsr__delete_read(tsr_log *log, const tsr_committed *item, tsr_buffer *stored
 
 /* ---- truncated_con.c: .con files that are truncated -------------------------------------------------------------- */
 
-typedef struct tsr_partial_consolidation { /* which names other files of the array commit or rule out; all borrowed */
+typedef struct tsr_other_commits { /* which names other files of the array commit or rule out; all borrowed */
   tsr_store *store;
   tsr_memory *memory;
   const tsr_map *fragments; /* names of fragments that other files commit */
@@ -539,13 +539,13 @@ typedef struct tsr_partial_consolidation { /* which names other files of the arr
   /* names of fragments that no .con can have committed: markers, .ign and .vac files name them */
   const tsr_map *ruled_out;
   const tsr_listing *root; /* the array's directory */
-} tsr_partial_consolidation;
+} tsr_other_commits;
 
 /* Tells whether anything is lost if the truncated file `con` counts as not written. `partial`: its complete entries.
  * Returns 0 if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the
  * file whose age says whether the writer may still be at work; < 0 on an error. */
-int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
-                                     const tsr_commits *partial, tsr_path *path, tsr_error *error);
+int tsr__truncated_con_loses(const tsr_other_commits *known, const char *con, const tsr_commits *partial,
+                             tsr_path *path, tsr_error *error);
 
 /* ---- replaced.c: sources of merged fragments; merges that died before their vacuum file got its name ------------- */
 

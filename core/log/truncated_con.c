@@ -23,7 +23,7 @@
 #include "store/store.h"
 
 typedef struct doubt { /* the check of one truncated .con */
-  const tsr_partial_consolidation *known;
+  const tsr_other_commits *known;
   const char *con; /* path */
   uint64_t written; /* when the .con was last changed, in milliseconds since 1970 */
   tsr_path *path; /* result: the file whose age matters */
@@ -32,8 +32,7 @@ typedef struct doubt { /* the check of one truncated .con */
 
 /* Gives the latest modification time of the files in a directory, in milliseconds since 1970; 0 if it is empty or
  * missing. */
-static int last_change(const tsr_partial_consolidation *known, const char *directory, uint64_t *changed,
-                       tsr_error *error) {
+static int last_change(const tsr_other_commits *known, const char *directory, uint64_t *changed, tsr_error *error) {
   tsr_listing entries = {.memory = known->memory};
   *changed = 0;
   int rc = tsr__store_list(known->store, directory, &entries, error);
@@ -48,8 +47,7 @@ static int last_change(const tsr_partial_consolidation *known, const char *direc
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
-static int fragment_is_whole(const tsr_partial_consolidation *known, const char *directory, bool *whole,
-                             tsr_error *error) {
+static int fragment_is_whole(const tsr_other_commits *known, const char *directory, bool *whole, tsr_error *error) {
   const tsr_path metadata = tsr__path_of(directory, TSR_FILE_FRAGMENT_METADATA, "");
   return tsr__store_find(known->store, metadata.text, whole, error);
 }
@@ -132,8 +130,8 @@ static int look_at_entries(const doubt *d, const tsr_commits *partial) {
   return 0;
 }
 
-int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con,
-                                     const tsr_commits *partial, tsr_path *path, tsr_error *error) {
+int tsr__truncated_con_loses(const tsr_other_commits *known, const char *con, const tsr_commits *partial,
+                             tsr_path *path, tsr_error *error) {
   doubt d = {.known = known, .con = con, .path = path, .error = error};
   *path = tsr__path_of("", con, "");
   int rc = tsr__store_modified(known->store, con, &d.written, error);

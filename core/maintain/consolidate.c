@@ -158,7 +158,7 @@ static int expect_candidates(consolidation *c, tsr_error *error) {
   for (uint64_t i = 0; i < item_count(c); i++)
     if (consolidate_item_at(c, i)->index >= 0)
       fragments[n++] = c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment;
-  tsr__fragments_expect(c->array, fragments, n);
+  tsr__fragments_prefetch(c->array, fragments, n);
   tsr__free(fragments);
   return TSR_OK;
 }

@@ -774,7 +774,7 @@ static void expect_first_tiles(sparse_merge *m) {
   for (uint32_t i = 0; tsr__store_prefetches(array->store) && i < m->count && bytes < EXPECTED_BYTES; i++) {
     tile_source *s = &m->sources[i];
     if (s->at < s->end && request_tile(s, &unseen) >= 0)
-      bytes = tsr__add_sat(bytes, tsr__tiles_expect(array, s->requests, s->request_count));
+      bytes = tsr__add_sat(bytes, tsr__tiles_prefetch(array, s->requests, s->request_count));
   }
 }
 

@@ -218,7 +218,7 @@ static int estimate_sparse(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_e
   estimator e = {.schema = snapshot->schema, .spans = spans};
   bool all = true;
   for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++) all = all && spans[d].all;
-  if (!all) tsr__prefetch_fragments(snapshot, spans, false);
+  if (!all) tsr__plan_prefetch(snapshot, spans, false);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     e.fragment = snapshot->fragments[f].fragment;
     if (!tsr__fragment_meets(snapshot->schema, e.fragment, spans)) continue;

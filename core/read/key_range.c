@@ -137,7 +137,7 @@ static double part_of(const tsr_tile_starts *starts, uint64_t low, uint64_t high
 }
 
 /* Returns the expected number of rows in from..end, from the tiles that have begun and the next `ahead` tiles. */
-static double expect(const tsr_tile_starts *starts, uint64_t ahead, uint64_t from, uint64_t end) {
+static double expected_rows(const tsr_tile_starts *starts, uint64_t ahead, uint64_t from, uint64_t end) {
   double rows = 0;
   for (uint64_t i = starts->first; i < starts->at + ahead && starts->tiles[i].key <= end; i++) {
     const double part = part_of(starts, starts->tiles[i].key, key_of(starts, &starts->tiles[i], true), from, end);
@@ -167,12 +167,13 @@ static uint64_t tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_
   uint64_t ahead = 1, low = from, high = UINT64_MAX;
   tile_starts_pass(starts, from);
   const uint64_t left = starts->count - starts->at;
-  while (ahead < left && expect(starts, ahead, from, starts->tiles[starts->at + ahead].key) < (double)rows) ahead *= 2;
+  while (ahead < left && expected_rows(starts, ahead, from, starts->tiles[starts->at + ahead].key) < (double)rows)
+    ahead *= 2;
   if (ahead < left) high = starts->tiles[starts->at + ahead].key;
-  else if (expect(starts, left, from, high) <= (double)rows) return high;
+  else if (expected_rows(starts, left, from, high) <= (double)rows) return high;
   while (low < high) { /* binary search for the first key with so many rows */
     const uint64_t middle = low + (high - low) / 2;
-    if (expect(starts, TSR_MIN(ahead, left), from, middle) < (double)rows) low = middle + 1;
+    if (expected_rows(starts, TSR_MIN(ahead, left), from, middle) < (double)rows) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -180,8 +181,8 @@ static uint64_t tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_
 
 /* Returns true if more than `rows` rows are expected at the single directed key `key`, to which tile_starts_next has
  * advanced. */
-static bool tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows) {
-  return expect(starts, starts->count - starts->at, key, key) > (double)rows;
+static bool tile_starts_exceed(const tsr_tile_starts *starts, uint64_t key, uint64_t rows) {
+  return expected_rows(starts, starts->count - starts->at, key, key) > (double)rows;
 }
 
 /* ---- Tile starts: collecting ------------------------------------------------------------------------------------ */
@@ -570,7 +571,7 @@ static int choose_by_tile_starts(tsr_key_ranges *r, tsr_key_level *v, tsr_error 
     v->from = tile_starts_begin(&v->starts, v->from);
     skip_unselected(r, v);
     v->end = tile_starts_next(&v->starts, v->from, rows);
-    return v->end == v->from && tile_starts_expect(&v->starts, v->end, many) ? 2 : 1;
+    return v->end == v->from && tile_starts_exceed(&v->starts, v->end, many) ? 2 : 1;
   }
   const uint8_t *text =
       tile_starts_next_text(&v->starts, v->at_set ? &v->at : NULL, v->at_exclusive, rows, many, &size, &single);

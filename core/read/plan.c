@@ -144,7 +144,7 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
   return TSR_OK;
 }
 
-void tsr__prefetch_fragments(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
+void tsr__plan_prefetch(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
   tsr_fragment **met;
   uint64_t n = 0;
   if (!tsr__store_prefetches(snapshot->array->store) || snapshot->fragment_count == 0 ||
@@ -154,13 +154,13 @@ void tsr__prefetch_fragments(tsr_snapshot *snapshot, const tsr_spans *spans, boo
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
     if (lossy || tsr__fragment_meets(snapshot->schema, fragment, spans)) met[n++] = fragment;
   }
-  tsr__fragments_expect(snapshot->array, met, n);
+  tsr__fragments_prefetch(snapshot->array, met, n);
   tsr__free(met);
 }
 
 /* The same for a dense plan: for the fragments of its boxes, from the newest down to the first that covers the whole
  * selection. */
-static void prefetch_fragments_of_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
+static void plan_prefetch_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
   tsr_fragment **met;
   uint64_t n = 0;
   bool covered = false;
@@ -176,7 +176,7 @@ static void prefetch_fragments_of_boxes(tsr_snapshot *snapshot, const tsr_plan *
       covered = selected->spans[0].low >= box->low[d] && selected->spans[selected->count - 1].high <= box->high[d];
     }
   }
-  tsr__fragments_expect(snapshot->array, met, n);
+  tsr__fragments_prefetch(snapshot->array, met, n);
   tsr__free(met);
 }
 
@@ -185,7 +185,7 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
   plan->lossy = tsr_coordinates_lossy(snapshot->schema);
-  tsr__prefetch_fragments(snapshot, plan->spans, plan->lossy);
+  tsr__plan_prefetch(snapshot, plan->spans, plan->lossy);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
     if (!plan->lossy && !tsr__fragment_meets(snapshot->schema, fragment, plan->spans)) {
@@ -299,7 +299,7 @@ int tsr__plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_pl
 static int make_plan(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   if (!snapshot->schema->dense) return plan_sparse(snapshot, count, arena, plan, error);
   TSR_TRY(tsr__plan_dense(snapshot, count, arena, plan, error));
-  if (!plan->empty) prefetch_fragments_of_boxes(snapshot, plan);
+  if (!plan->empty) plan_prefetch_boxes(snapshot, plan);
   return TSR_OK;
 }
 

@@ -103,7 +103,7 @@ bool tsr__fragment_meets(const tsr_schema *schema, const tsr_fragment *fragment,
 
 /* Hints to the store that the R-trees of the fragments that meet the spans will be read; if coordinates are lossy, of
  * all fragments. */
-void tsr__prefetch_fragments(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy);
+void tsr__plan_prefetch(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy);
 
 /* Selects the ordinals and boxes of a dense array by plan->spans. `count`: adds to the counters. */
 int tsr__plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
@@ -299,7 +299,7 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
 
 /* Hints to the store that these tiles will be loaded soon, so that it can fetch them together; charges nothing. The
  * requests must be valid. Returns the number of bytes that the store may fetch for them. */
-uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
+uint64_t tsr__tiles_prefetch(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
 
 /* Returns true if a decoded tile has the values that the request needs. If not, notes in the request how many cells of
  * the tile have been decoded in parts: when these add up, all cells are decoded. */

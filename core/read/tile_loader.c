@@ -673,7 +673,7 @@ int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *reques
   return tsr__load_finish(&load, error);
 }
 
-uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count) {
+uint64_t tsr__tiles_prefetch(tsr_array *array, const tsr_tile_request *requests, uint64_t count) {
   uint64_t bytes = 0;
   tsr_error unseen; /* whoever loads the tile gets the same error */
   for (uint64_t i = 0; i < count; i++) {

@@ -176,7 +176,7 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
   return TSR_OK;
 }
 
-void tsr__buffered_expect(const tsr_field *field, tsr_buffered *column, uint64_t count, uint64_t bytes) {
+void tsr__buffered_reserve(const tsr_field *field, tsr_buffered *column, uint64_t count, uint64_t bytes) {
   (void)tsr__buffer_reserve_exactly(&column->values, bytes, NULL);
   if (!field->cell_size) (void)tsr__buffer_reserve_exactly(&column->offsets, tsr__mul_sat(count + 1, 8), NULL);
   if (field->nullable) (void)tsr__buffer_reserve_exactly(&column->validity, count, NULL);

@@ -144,13 +144,13 @@ static void take_back(tsr_writer *w, uint64_t count) {
 
 #define EXPECT_PART 4 /* cells that are expected may take this part of the budget */
 
-void tsr__writer_expect(tsr_writer *writer, uint64_t cells, const uint64_t *bytes) {
+void tsr__writer_reserve(tsr_writer *writer, uint64_t cells, const uint64_t *bytes) {
   tsr_writer *w = writer;
   uint64_t sum = 0;
   for (uint32_t f = 0; f < w->field_count; f++)
     sum = tsr__add_sat(sum, tsr__add_sat(bytes[f], tsr__mul_sat(cells, 9))); /* offsets and validity */
   for (uint32_t f = 0; f < w->field_count && sum <= w->memory.limit / EXPECT_PART; f++)
-    tsr__buffered_expect(&w->schema->fields[f], &w->cells.columns[f], cells, bytes[f]);
+    tsr__buffered_reserve(&w->schema->fields[f], &w->cells.columns[f], cells, bytes[f]);
 }
 
 static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t *selection, uint64_t count,

@@ -33,7 +33,7 @@ void tsr__buffered_init(tsr_buffered *column, tsr_memory *memory);
 void tsr__buffered_release(tsr_buffered *column);
 
 /* Makes room for `count` more cells, whose values have `bytes` bytes together, if memory allows. */
-void tsr__buffered_expect(const tsr_field *field, tsr_buffered *column, uint64_t count, uint64_t bytes);
+void tsr__buffered_reserve(const tsr_field *field, tsr_buffered *column, uint64_t count, uint64_t bytes);
 
 /* Appends cells selection[0..count) of a column; if `selection` is NULL, its first `count` cells. After an error some
  * of these cells may have been appended in part: truncate the column. */
@@ -545,7 +545,7 @@ int tsr__writer_check_open(const tsr_writer *writer, tsr_error *error);
 
 /* Makes room for `cells` cells that will be appended, so that their columns need not grow, unless they are too many to
  * stay in memory. `bytes`, by field: what the values of these cells take. */
-void tsr__writer_expect(tsr_writer *writer, uint64_t cells, const uint64_t *bytes);
+void tsr__writer_reserve(tsr_writer *writer, uint64_t cells, const uint64_t *bytes);
 
 /* Forgets the array's CHECK constraints: they are read again when cells come. */
 static inline void tsr__writer_forget_constraints(tsr_writer *writer) {

@@ -446,7 +446,7 @@ static void test_expected_cells_have_room(void **state) {
     const uint64_t cells = many ? 30000 : b.count, text = many ? 1 << 16 : b.offsets[b.count];
     const uint64_t bytes[5] = {cells * 4, cells * 4, cells * 8, text, cells * 8}, before = writer->memory.used;
     const void *columns[5];
-    tsr__writer_expect(writer, cells, bytes);
+    tsr__writer_reserve(writer, cells, bytes);
     if (many) assert_int_equal(writer->memory.used, before);
     for (uint32_t f = 0; f < 5; f++) {
       const tsr_buffered *column = &writer->cells.columns[f];

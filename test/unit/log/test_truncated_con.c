@@ -1,4 +1,4 @@
-/* test_partial_consolidation.c: operations of other programs that are not finished: .con files that are cut, files that
+/* test_truncated_con.c: operations of other programs that are not finished: .con files that are cut, files that
  * are being written in place, vacuums that were cut off; and dense fragments that have fewer tiles than their box. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -326,8 +326,8 @@ static void test_growing_files_are_waited_for(void **state) {
   done();
 }
 
-/* Whoever reads while the file grows waits for it, instead of an error, longer than for an old file. On a slow machine a
- * try may take longer than readers wait: one of many is enough. */
+/* Whoever reads while the file grows waits for it, instead of an error, longer than for an old file. On a slow machine
+ * a try may take longer than readers wait: one of many is enough. */
 static int waited_code;
 static void wait_for_metadata(void) { waited_code = metadata_code(); }
 static void test_growing_files_are_no_error(void **state) {
