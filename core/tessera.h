@@ -90,10 +90,11 @@ TSR_API const char *tsr_code_name(int code);
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-/* The option structures tsr_..._options may get more fields at their ends in later versions. `size` tells the library
- * which version of a structure it is given: set it to sizeof the structure. A library that is newer takes 0 for the
- * fields that the structure lacks; one that is older ignores fields that are 0, and refuses others with
- * TSR_UNSUPPORTED. With a size of 0, as in `= {0}`, only the fields of version 0.2 count.
+/* Option structures (tsr_..._options) and requests (tsr_request, tsr_..._request, tsr_query) may get more fields at
+ * their ends in later versions. `size` tells the library which version of a structure it is given: set it to sizeof the
+ * structure. A library that is newer takes 0 for the fields that the structure lacks; one that is older ignores fields
+ * that are 0, and refuses others with TSR_UNSUPPORTED. With a size of 0, as in `= {0}`, only the fields of version 0.2
+ * count. All other structures keep the fields that they have.
  *
  *   tsr_writer_options options = {.size = sizeof options, .threads = 2}; */
 
@@ -324,6 +325,7 @@ typedef struct tsr_sort { /* sorts rows by the values of a dimension; NaN sorts 
 } tsr_sort;
 
 typedef struct tsr_request { /* `= {0}` is everything */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const tsr_ranges *dimensions; /* one for each dimension; NULL: everything */
   /* One for each field of the snapshot's schema: true if the reader is to decode the field ahead, in parallel. NULL:
    * none. tsr_reader_column decodes the other fields on demand. */
@@ -439,6 +441,7 @@ TSR_API int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const t
  * statistics can be trusted. Nulls here are null cells, NaN, and unwritten cells. */
 #define TSR_BY_MAX 3
 typedef struct tsr_aggregate_request {
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const tsr_ranges *dimensions; /* one for each dimension; NULL: everything */
   uint32_t field; /* must have one number, BOOL, datetime or time per cell */
   const uint32_t *by; /* dimensions that form the groups, at most TSR_BY_MAX */
@@ -551,6 +554,7 @@ TSR_API int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr
  * values is spread over p <= n places: value number i falls into place i * p / n. On a dimension of floats, the places
  * divide the box into equal intervals. */
 typedef struct tsr_downsample_request {
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const tsr_interval *box; /* one for each dimension */
   uint32_t field; /* an attribute with one number, BOOL, datetime or time per cell */
   uint32_t row, column; /* two dimensions that are not strings */
@@ -1029,6 +1033,7 @@ typedef enum tsr_regrid_method {
  * NaT are ignored. A block without a value becomes null or, if the attribute is not nullable, NaN or NaT; a block
  * without a written cell is not written. */
 typedef struct tsr_regrid_request {
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const uint64_t *factors; /* one for each dimension, at least 1 */
   tsr_regrid_method method;
   const bool *fields; /* one for each field: true for the attributes to take; NULL: all */

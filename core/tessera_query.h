@@ -281,6 +281,7 @@ typedef struct tsr_query_grid { /* borrowed as long as the query is open */
 } tsr_query_grid;
 
 typedef struct tsr_query {
+  size_t size; /* sizeof the structure, or 0: see "Options" in tessera.h */
   const tsr_ranges *dimensions; /* one for each dimension; NULL: all cells */
   bool has_where, fill_unwritten; /* fill_unwritten: an unwritten cell reads as the fill value; otherwise as null */
   tsr_expression where;

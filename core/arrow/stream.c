@@ -226,8 +226,9 @@ static uint32_t arrow_read_field(const arrow_cells *s, uint32_t index) {
 
 static int arrow_start_reader(arrow_cells *s, const tsr_request *given, tsr_error *error) {
   const tsr_schema *schema = s->snapshot->schema;
-  tsr_request request = given ? *given : (tsr_request){0};
+  tsr_request request;
   bool *wanted;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_request, threads, given, &request, error));
   TSR_TRY(
       TSR_ALLOC_ARRAY(&s->snapshot->array->memory, schema->dimension_count + schema->attribute_count, &wanted, error));
   for (uint32_t i = 0; i < s->count; i++) wanted[arrow_read_field(s, i)] = true;

@@ -1,4 +1,5 @@
-/* options.c: takes option structures from callers that were compiled with another version of the public headers. */
+/* options.c: takes option structures and requests from callers that were compiled with another version of the public
+ * headers. */
 #include "base/options.h"
 
 #include <string.h>

@@ -1,8 +1,11 @@
-/* options.h: takes option structures from callers that were compiled with another version of the public headers. */
+/* options.h: takes option structures and requests from callers that were compiled with another version of the public
+ * headers. */
 #ifndef TSR_OPTIONS_H
 #define TSR_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -15,6 +18,14 @@
  * TSR_RANGE for a size that no structure can have. */
 #define TSR_TAKE_OPTIONS(type, last, given, own, error)                                                                \
   tsr__options_take(given, offsetof(type, last) + sizeof((own)->last), #type, own, sizeof *(own), error)
+
+/* Returns true if a structure has the fields that this library knows: then it need not be copied. */
+#define TSR_OPTIONS_ARE_OWN(type, last, given)                                                                         \
+  tsr__options_are_own((given)->size, offsetof(type, last) + sizeof((given)->last), sizeof(type))
+
+static inline bool tsr__options_are_own(size_t size, size_t first, size_t own_size) {
+  return size == own_size || (size == 0 && own_size - first < sizeof(uint64_t)); /* only padding comes after `last` */
+}
 
 int tsr__options_take(const void *given, size_t first, const char *type, void *own, size_t own_size, tsr_error *error);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "array/array.h"
+#include "base/options.h"
 #include "model/datatype.h"
 
 #define DOUBT_MAX 1e-10 /* tolerated relative error of a sum */
@@ -112,9 +113,11 @@ static int aggregate_run(tsr_aggregate *a, tsr_snapshot *snapshot, const tsr_agg
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
                        tsr_error *error) {
   TSR_OWN_ERROR(error);
+  tsr_aggregate_request own;
   tsr_aggregate *a;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_aggregate_request, threads, request, &own, error));
   TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &a, error));
-  const int rc = aggregate_run(a, snapshot, request, error);
+  const int rc = aggregate_run(a, snapshot, &own, error);
   if (rc < 0) {
     tsr_aggregate_close(a);
     return rc;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/sort.h"
 #include "model/datatype.h"
 #include "environment/environment.h"
@@ -654,7 +655,10 @@ int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_
 
 int tsr_query_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
+  tsr_query own;
+  *run = NULL;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_query, threads, query, &own, error));
+  return tsr__query_open(snapshot, &own, &(query_habits){.work = "query"}, run, error);
 }
 
 void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {

@@ -11,6 +11,7 @@
 
 #include "array/array.h"
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "format/fragment_metadata.h"
 #include "model/datatype.h"
 
@@ -264,6 +265,9 @@ static void estimate_dense(const tsr_snapshot *snapshot, const tsr_plan *plan, t
 
 int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr_estimate *estimate, tsr_error *error) {
   TSR_OWN_ERROR(error);
+  tsr_request own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_request, threads, request, &own, error));
+  request = &own;
   tsr_arena arena;
   tsr_plan plan = {0};
   tsr_estimate result = {0};

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "store/store.h"
 #include "model/datatype.h"
 #include "format/fragment_metadata.h"
@@ -352,10 +353,15 @@ static int start_request(tsr_reader *reader, const tsr_request *request, tsr_err
 
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_request everything = {0};
+  tsr_request own;
   tsr_array *array = reader->snapshot->array;
+  int rc = TSR_OK;
   tsr__reader_rewind(reader);
-  const int rc = start_request(reader, request ? request : &everything, error);
+  if (!request || !TSR_OPTIONS_ARE_OWN(tsr_request, threads, request)) { /* look-ups start often: copy only if needed */
+    rc = TSR_TAKE_OPTIONS(tsr_request, threads, request, &own, error);
+    request = &own;
+  }
+  if (rc >= 0) rc = start_request(reader, request, error);
   if (rc >= 0) return TSR_OK;
   reader->done = true;
   if (rc == TSR_CORRUPT) tsr__array_doubt(array);

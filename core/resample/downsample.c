@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -621,6 +622,9 @@ static void downsample_finish(painter *p) {
 int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *request, tsr_downsample **downsample,
                         tsr_error *error) {
   TSR_OWN_ERROR(error);
+  tsr_downsample_request own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_downsample_request, threads, request, &own, error));
+  request = &own;
   painter p = {0};
   const uint64_t budget = request->memory_bytes ? request->memory_bytes : DOWNSAMPLE_DEFAULT_MEMORY;
   tsr__memory_init(&p.memory, &snapshot->array->environment->memory, budget / 2,

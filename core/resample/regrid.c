@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "read/block.h"
 #include "model/datatype.h"
@@ -973,14 +974,16 @@ static int regrid_write(tsr_regrid *g, tsr_error *error) {
 int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, tsr_regrid **regrid, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array *array = snapshot->array;
+  tsr_regrid_request own;
   tsr_regrid *g;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_regrid_request, threads, request, &own, error));
   TSR_TRY(TSR_ALLOC(&array->environment->memory, &g, error));
   g->snapshot = snapshot;
-  g->request = *request;
+  g->request = own;
   if (!g->request.memory_bytes) g->request.memory_bytes = REGRID_DEFAULT_MEMORY;
   tsr__memory_init(&g->memory, &array->environment->memory, g->request.memory_bytes, "memory_mb");
   tsr__arena_init(&g->arena, &g->memory);
-  g->threads = TSR_MAX(1, request->threads && !array->environment->single_threaded ? request->threads : array->threads);
+  g->threads = TSR_MAX(1, own.threads && !array->environment->single_threaded ? own.threads : array->threads);
   const int rc = make_schema(g, error);
   if (rc < 0) tsr_regrid_close(g);
   else *regrid = g;

@@ -216,11 +216,11 @@ def check_public_names(root):
 
 
 def check_public_options(root):
-    """Option structures of the stable headers may get more fields at their ends (tessera.h, "Options"): each begins with its size."""
+    """Options and requests of the stable headers may get more fields at their ends (tessera.h, "Options"): each begins with its size."""
     for name in PUBLIC:
         if name in ("tessera_host.h", "tessera_path.h"):
             continue
-        for match in re.finditer(r"typedef struct (tsr_\w*_options) \{[^\n]*\n\s*([^\n]*)", "\n".join(lines(f"{root}/core/{name}"))):
+        for match in re.finditer(r"typedef struct (tsr_\w*_options|tsr_(?:\w+_)?request|tsr_query) \{[^\n]*\n\s*([^\n]*)", "\n".join(lines(f"{root}/core/{name}"))):
             if not match.group(2).startswith("size_t size;"):
                 fault(f"core/{name}: {match.group(1)} does not begin with its size, so it could not get more fields")
 
