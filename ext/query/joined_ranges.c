@@ -52,7 +52,7 @@ static const tsx_column *span_column(const tsx_query *query, uint32_t s) {
   return &query->table->columns[span_of(query, s)->left->field];
 }
 
-static int boxes_refuse(const tsx_query *query, const tsx_expr *tree, const char *advice, tsr_error *error) {
+static int refuse(const tsx_query *query, const tsx_expr *tree, const char *advice, tsr_error *error) {
   return tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error);
 }
 
@@ -65,7 +65,7 @@ bool tsx_boxes_take_texts(const tsx_query *query, const tsx_span *span) {
 static bool span_keeps_bounds(const boxes_span *span) { return span->texts || span->tree >= 0; }
 
 /* Chooses how the ends of a span are compared. */
-static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
+static int request_span(tsx_query *query, uint32_t s, tsr_error *error) {
   boxes_span *span = &query->boxes->spans[s];
   const tsx_span *given = span_of(query, s);
   const tsx_column *column = span_column(query, s);
@@ -77,10 +77,10 @@ static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
     if (query->axes[a].column == given->left->field) span->axis = (int)a;
   const tsx_axis *axis = &query->axes[span->axis];
   if (column->description->datatype == TSR_UINT64 && axis->count == 0 && !axis->usable)
-    return boxes_refuse(query, given->left, "its dimension has cells above 9223372036854775807", error);
+    return refuse(query, given->left, "its dimension has cells above 9223372036854775807", error);
   if (left->kind == TSX_EXPR_NAME && tsx_ranges_possible(column)) return TSR_OK;
   if (tsx_axis_of(query, given->left) < 0)
-    return boxes_refuse(query, given->left, "its dimension has more than 1048576 coordinates", error);
+    return refuse(query, given->left, "its dimension has more than 1048576 coordinates", error);
   span->tree = tsx_axis_request(query, (uint32_t)span->axis, given->left, false, error);
   return span->tree < 0 ? span->tree : TSR_OK;
 }
@@ -92,7 +92,7 @@ int tsx_boxes_request(tsx_query *query, tsr_error *error) {
   if (!boxes) return tsx_out_of_memory(error);
   boxes->join = (uint32_t)j;
   boxes->count = query->select.joins[j].on.span_count;
-  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(span_request(query, s, error));
+  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(request_span(query, s, error));
   return TSR_OK;
 }
 
@@ -106,21 +106,13 @@ void tsx_boxes_release(tsx_query *query) {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-static bool boxes_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
-  const tsx_query *query = argument;
-  if (tree->kind != TSX_EXPR_JOINED) return false;
-  const tsx_join *join = &query->select.joins[tree->join];
-  sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
-  return true;
-}
-
 void tsx_boxes_append(tsx_query *query, sqlite3_str *out) {
   for (uint32_t s = 0; s < query->boxes->count; s++)
     for (int e = 0; e < 2; e++) {
       const tsx_expr *end = span_of(query, s)->ends[e];
       sqlite3_str_appendall(out, end ? ", (" : ", NULL");
       if (!end) continue;
-      tsx_words_append(out, end, boxes_replace, query);
+      tsx_joined_append(query, end, out);
       sqlite3_str_appendchar(out, 1, ')');
     }
 }
@@ -131,13 +123,13 @@ uint64_t tsx_boxes_row_size(const tsx_query *query) {
     const boxes_span *span = &query->boxes->spans[s];
     size += sizeof *span->ends;
     if (span_keeps_bounds(span)) size += sizeof *span->bounds;
-    if (span->texts) size += sizeof *span->ends + 2 * sizeof(tsr_text_value); /* texts_finish */
+    if (span->texts) size += sizeof *span->ends + 2 * sizeof(tsr_text_value); /* finish_texts */
   }
   return size;
 }
 
 /* Makes room for one more row. join.c has charged it to the budget. */
-static int boxes_grow(tsx_boxes *boxes, uint64_t row, tsr_error *error) {
+static int grow_boxes(tsx_boxes *boxes, uint64_t row, tsr_error *error) {
   if (row < boxes->room) return TSR_OK;
   const uint64_t room = boxes->room ? 2 * boxes->room : 256;
   for (uint32_t s = 0; s < boxes->count; s++) {
@@ -155,7 +147,7 @@ static int boxes_grow(tsx_boxes *boxes, uint64_t row, tsr_error *error) {
 }
 
 /* Narrows an interval of coordinates by one end, as the table compares its dimension. Returns 1; 0 if it is empty. */
-static int span_narrow(tsx_query *query, uint32_t s, int e, sqlite3_value *value, int64_t ends[2], tsr_error *error) {
+static int narrow_by_end(tsx_query *query, uint32_t s, int e, sqlite3_value *value, int64_t ends[2], tsr_error *error) {
   const tsx_column *column = span_column(query, s);
   const bool outside = span_of(query, s)->outside[e];
   if (sqlite3_value_type(value) == SQLITE_INTEGER && tsx_form_is_number(column->form)) {
@@ -169,24 +161,24 @@ static int span_narrow(tsx_query *query, uint32_t s, int e, sqlite3_value *value
   const tsx_op op = e ? (outside ? TSX_LT : TSX_LE) : outside ? TSX_GT : TSX_GE;
   TSX_TRY(tsx_bound_ranges(query, column, op, &value, 1, 0, &set, error));
   if (set.count > 1)
-    return boxes_refuse(query, span_of(query, s)->left, "a range with datetimes that have no ISO text", error);
+    return refuse(query, span_of(query, s)->left, "a range with datetimes that have no ISO text", error);
   return tsx_axis_narrow(column->description, &set, &ends[0], &ends[1]);
 }
 
 /* Takes one end of a row. Returns 1; 0 if the row meets no cell. */
-static int span_take(tsx_query *query, uint32_t s, int e, uint64_t row, sqlite3_value *value, tsr_error *error) {
+static int add_end(tsx_query *query, uint32_t s, int e, uint64_t row, sqlite3_value *value, tsr_error *error) {
   boxes_span *span = &query->boxes->spans[s];
   if (!span_of(query, s)->ends[e]) return 1;
   if (sqlite3_value_type(value) == SQLITE_NULL) return 0;
-  if (!span_keeps_bounds(span)) return span_narrow(query, s, e, value, span->ends[row], error);
+  if (!span_keeps_bounds(span)) return narrow_by_end(query, s, e, value, span->ends[row], error);
   const int code = tsx_query_copy(query, value, &span->bounds[row][e], error);
-  if (code == TSR_MISMATCH) return boxes_refuse(query, span_of(query, s)->ends[e], "blobs", error);
+  if (code == TSR_MISMATCH) return refuse(query, span_of(query, s)->ends[e], "blobs", error);
   return code < 0 ? code : 1;
 }
 
 int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int first, tsr_error *error) {
   tsx_boxes *boxes = query->boxes;
-  TSX_TRY(boxes_grow(boxes, row, error));
+  TSX_TRY(grow_boxes(boxes, row, error));
   for (uint32_t s = 0; s < boxes->count; s++) {
     boxes_span *span = &boxes->spans[s];
     if (!span->texts) {
@@ -197,7 +189,7 @@ int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int f
     }
     if (span_keeps_bounds(span)) memset(span->bounds[row], 0, sizeof span->bounds[row]);
     for (int e = 0; e < 2; e++) {
-      const int any = span_take(query, s, e, row, sqlite3_column_value(statement, first + 2 * (int)s + e), error);
+      const int any = add_end(query, s, e, row, sqlite3_column_value(statement, first + 2 * (int)s + e), error);
       if (any <= 0) return any;
     }
   }
@@ -217,7 +209,7 @@ static int compare_ranked(const void *a, const void *b) {
   return tsx_values_compare(*(const tsr_value *const *)a, *(const tsr_value *const *)b);
 }
 
-static int span_rank(tsx_query *query, const boxes_span *span, ranking *ranks, tsr_error *error) {
+static int rank_values(tsx_query *query, const boxes_span *span, ranking *ranks, tsr_error *error) {
   const tsx_axis *axis = &query->axes[span->axis];
   const tsr_value *values = axis->values[span->tree];
   tsx_arena *arena = &query->select.arena;
@@ -257,8 +249,8 @@ static uint64_t ranks_below(const ranking *ranks, const tsr_value *bound, bool e
 }
 
 /* Fails if SQLite would convert one side of a comparison of a text with a number. */
-static int span_check(const tsx_query *query, uint32_t s, const ranking *ranks, const tsr_value *bound, int e,
-                      tsr_error *error) {
+static int check_types(const tsx_query *query, uint32_t s, const ranking *ranks, const tsr_value *bound, int e,
+                       tsr_error *error) {
   const bool text = bound->type == TSR_VALUE_TEXT;
   if (text) TSX_TRY(tsx_query_orders_texts(query, span_of(query, s)->left, error));
   bool differ = false;
@@ -266,19 +258,19 @@ static int span_check(const tsx_query *query, uint32_t s, const ranking *ranks, 
     for (int i = 0; i < 2; i++) differ |= (ranks->sorted[i ? ranks->count - 1 : 0]->type == TSR_VALUE_TEXT) != text;
   const tsx_affinity affinity = tsx_slot_affinity(tsx_query_declared(query, span_of(query, s)->ends[e]));
   differ |= text && (affinity == TSX_SLOT_INTEGER || affinity == TSX_SLOT_REAL);
-  return differ ? boxes_refuse(query, span_of(query, s)->ends[e],
-                               "a comparison of a text with a number: CAST one of them", error)
+  return differ ? refuse(query, span_of(query, s)->ends[e], "a comparison of a text with a number: CAST one of them",
+                         error)
                 : TSR_OK;
 }
 
 /* Turns the bounds of a row into ranks, or coordinates. */
-static int span_finish_row(const tsx_query *query, uint32_t s, const ranking *ranks, uint64_t row, tsr_error *error) {
+static int rank_row(const tsx_query *query, uint32_t s, const ranking *ranks, uint64_t row, tsr_error *error) {
   const boxes_span *span = &query->boxes->spans[s];
   const tsx_span *given = span_of(query, s);
   const tsx_axis *axis = &query->axes[span->axis];
   uint64_t low = 0, end = ranks->count;
   for (int e = 0; e < 2; e++)
-    if (given->ends[e] && span_check(query, s, ranks, &span->bounds[row][e], e, error) < 0) return error->code;
+    if (given->ends[e] && check_types(query, s, ranks, &span->bounds[row][e], e, error) < 0) return error->code;
   if (given->ends[0]) low = ranks_below(ranks, &span->bounds[row][0], given->outside[0]);
   if (given->ends[1]) end = ranks_below(ranks, &span->bounds[row][1], !given->outside[1]);
   int64_t *ends = span->ends[row];
@@ -361,8 +353,8 @@ static int bound_dimension(tsx_query *query, const boxes_span *span, int64_t (*u
 }
 
 /* Narrows what is read to the union of the rows' intervals. */
-static int span_read(tsx_query *query, const boxes_span *span, const uint32_t *numbers, uint64_t rows,
-                     tsr_error *error) {
+static int narrow_read(tsx_query *query, const boxes_span *span, const uint32_t *numbers, uint64_t rows,
+                       tsr_error *error) {
   int64_t(*united)[2] = sqlite3_malloc64((rows + 1) * sizeof *united);
   if (!united) return tsx_out_of_memory(error);
   if (rows) memcpy(united, span->ends, rows * sizeof *united);
@@ -383,7 +375,7 @@ static int compare_texts(const void *a, const void *b) {
 }
 
 /* Fails unless the ends of a row are texts, and SQLite would compare them so. */
-static int texts_check(const tsx_query *query, uint32_t s, uint64_t row, tsr_error *error) {
+static int check_texts(const tsx_query *query, uint32_t s, uint64_t row, tsr_error *error) {
   const tsx_span *given = span_of(query, s);
   if (given->ends[0] != given->ends[1]) TSX_TRY(tsx_query_orders_texts(query, given->left, error));
   for (int e = 0; e < 2; e++) {
@@ -391,19 +383,19 @@ static int texts_check(const tsx_query *query, uint32_t s, uint64_t row, tsr_err
     const tsx_affinity affinity = tsx_slot_affinity(tsx_query_declared(query, given->ends[e]));
     if (query->boxes->spans[s].bounds[row][e].type != TSR_VALUE_TEXT || affinity == TSX_SLOT_INTEGER ||
         affinity == TSX_SLOT_REAL)
-      return boxes_refuse(query, given->ends[e], "a comparison of a text with a number: CAST one of them", error);
+      return refuse(query, given->ends[e], "a comparison of a text with a number: CAST one of them", error);
   }
   return TSR_OK;
 }
 
 /* Lists the distinct texts of the ends of all rows. */
-static int texts_list(tsx_query *query, uint32_t s, uint64_t rows, tsr_query_range *range, tsr_error *error) {
+static int list_texts(tsx_query *query, uint32_t s, uint64_t rows, tsr_query_range *range, tsr_error *error) {
   const boxes_span *span = &query->boxes->spans[s];
   tsr_text_value *texts = tsx_arena_take(&query->select.arena, (2 * rows + 1) * sizeof *texts);
   uint64_t all = 0, n = 0;
   if (!texts) return tsx_out_of_memory(error);
   for (uint64_t row = 0; row < rows; row++) {
-    TSX_TRY(texts_check(query, s, row, error));
+    TSX_TRY(check_texts(query, s, row, error));
     for (int e = 0; e < 2; e++)
       if (span_of(query, s)->ends[e])
         texts[all++] = (tsr_text_value){span->bounds[row][e].as.text.bytes, span->bounds[row][e].as.text.size};
@@ -417,14 +409,14 @@ static int texts_list(tsx_query *query, uint32_t s, uint64_t rows, tsr_query_ran
 }
 
 /* Returns the number of a text of the list: odd, so that there are numbers for what lies between two texts. */
-static int64_t texts_number(const tsr_query_range *range, const tsr_value *value) {
+static int64_t number_text(const tsr_query_range *range, const tsr_value *value) {
   const tsr_text_value key = {value->as.text.bytes, value->as.text.size};
   const tsr_text_value *found = bsearch(&key, range->texts, range->text_count, sizeof key, compare_texts);
   return found ? 2 * (found - range->texts) + 1 : 0;
 }
 
 /* Narrows what is read of the dimension to the union of the rows' intervals of numbers. */
-static int texts_read(tsx_query *query, uint32_t s, const tsr_query_range *range, uint64_t rows, tsr_error *error) {
+static int narrow_texts(tsx_query *query, uint32_t s, const tsr_query_range *range, uint64_t rows, tsr_error *error) {
   tsx_arena *arena = &query->select.arena;
   int64_t(*united)[2] = tsx_arena_take(arena, (rows + 1) * sizeof *united);
   tsx_bound_range *bound = tsx_arena_take(arena, sizeof *bound);
@@ -447,41 +439,41 @@ static int texts_read(tsx_query *query, uint32_t s, const tsr_query_range *range
   return TSR_OK;
 }
 
-static int texts_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
+static int finish_texts(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
   const boxes_span *span = &query->boxes->spans[s];
   const tsx_span *given = span_of(query, s);
   tsr_query_range *range = &query->boxes->ranges[s];
-  TSX_TRY(texts_list(query, s, rows, range, error));
+  TSX_TRY(list_texts(query, s, rows, range, error));
   for (uint64_t row = 0; row < rows; row++) {
     span->ends[row][0] = 0;
     span->ends[row][1] = (int64_t)(2 * range->text_count);
-    if (given->ends[0]) span->ends[row][0] = texts_number(range, &span->bounds[row][0]) + given->outside[0];
-    if (given->ends[1]) span->ends[row][1] = texts_number(range, &span->bounds[row][1]) - given->outside[1];
+    if (given->ends[0]) span->ends[row][0] = number_text(range, &span->bounds[row][0]) + given->outside[0];
+    if (given->ends[1]) span->ends[row][1] = number_text(range, &span->bounds[row][1]) - given->outside[1];
   }
-  return texts_read(query, s, range, rows, error);
+  return narrow_texts(query, s, range, rows, error);
 }
 
-static int span_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
+static int finish_span(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
   boxes_span *span = &query->boxes->spans[s];
   tsr_query_range *range = &query->boxes->ranges[s];
   ranking ranks = {0};
   *range = (tsr_query_range){.field = span_column(query, s)->field, .ends = (const int64_t(*)[2])span->ends};
-  if (span->texts) return texts_finish(query, s, rows, error);
+  if (span->texts) return finish_texts(query, s, rows, error);
   if (span->tree >= 0 && rows) {
-    TSX_TRY(span_rank(query, span, &ranks, error));
-    for (uint64_t row = 0; row < rows; row++) TSX_TRY(span_finish_row(query, s, &ranks, row, error));
+    TSX_TRY(rank_values(query, span, &ranks, error));
+    for (uint64_t row = 0; row < rows; row++) TSX_TRY(rank_row(query, s, &ranks, row, error));
     if (!ranks.rises && !ranks.falls) {
       range->numbers = ranks.numbers;
       range->low = query->axes[span->axis].low;
       range->count = query->axes[span->axis].count;
     }
   }
-  return span_read(query, span, range->numbers, rows, error);
+  return narrow_read(query, span, range->numbers, rows, error);
 }
 
 int tsx_boxes_finish(tsx_query *query, uint64_t rows, tsr_error *error) {
   tsx_boxes *boxes = query->boxes;
-  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(span_finish(query, s, rows, error));
+  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(finish_span(query, s, rows, error));
   boxes->made = (tsr_query_boxes){.row_count = rows, .range_count = boxes->count, .ranges = boxes->ranges};
   return TSR_OK;
 }

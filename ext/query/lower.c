@@ -5,7 +5,7 @@
  * by SQLite; the rest must consist of operators and functions that the engine evaluates with exactly SQLite's results.
  * Anything else is refused with advice. An expression is a list of nodes in postorder: a node's operands come before
  * it, and the last node is the value. The lower_* functions return the number of a new node, or a TSR code < 0; the
- * helpers lower_1 and lower_2 pass on an operand that is an error.
+ * helpers add_unary and add_binary pass on an operand that is an error.
  *
  * Comparisons follow SQLite's affinity rules; a datetime compared with constants becomes a test whether it is within
  * ranges (pushdown.c). tsx_lowered_check checks the types after the axes have been evaluated, since only then value
@@ -44,7 +44,7 @@ static bool fault_is_condition(const tsr_node *n, uint32_t operand) {
   return n->operation == TSR_OP_CASE && operand % 2 == 0 && operand + 1 < n->operand_count;
 }
 
-static int fault_set(const tsx_query *query, const tsx_expr *tree, char *what, const char *advice, tsr_error *error) {
+static int fault_fail(const tsx_query *query, const tsx_expr *tree, char *what, const char *advice, tsr_error *error) {
   const int code =
       what ? tsx_expr_fail(&query->select, tree->begin, tree->end, what, advice, error) : tsx_out_of_memory(error);
   sqlite3_free(what);
@@ -69,14 +69,14 @@ static int fault_mixed(const tsx_query *query, const tsx_expr *tree, const tsr_n
     else if (type != a && b == TSR_VALUE_NULL) b = type;
   }
   if (b == TSR_VALUE_NULL && a == TSR_VALUE_INSTANT)
-    return fault_set(query, tree, sqlite3_mprintf("datetimes of two units in branches: "), "use one unit", error);
+    return fault_fail(query, tree, sqlite3_mprintf("datetimes of two units in branches: "), "use one unit", error);
   const bool numbers = fault_is_number(a) && (fault_is_number(b) || b == TSR_VALUE_NULL);
   if (numbers && a != TSR_VALUE_UNSIGNED && b != TSR_VALUE_UNSIGNED)
-    return fault_set(query, tree, sqlite3_mprintf("INTEGER in one branch, REAL in another: "), "CAST one of them",
-                     error);
-  return fault_set(query, tree, sqlite3_mprintf("%s in one branch, %s in another: ", fault_name(a), fault_name(b)),
-                   numbers ? "CAST one of them" : "all branches must be numbers, texts, or datetimes of one unit",
-                   error);
+    return fault_fail(query, tree, sqlite3_mprintf("INTEGER in one branch, REAL in another: "), "CAST one of them",
+                      error);
+  return fault_fail(query, tree, sqlite3_mprintf("%s in one branch, %s in another: ", fault_name(a), fault_name(b)),
+                    numbers ? "CAST one of them" : "all branches must be numbers, texts, or datetimes of one unit",
+                    error);
 }
 
 /* Names the first operand that should be a number and is not. */
@@ -130,7 +130,7 @@ static bool fault_compares(tsr_operation operation) {
 
 /* Sets the error for the node that tsr_expression_types refused with this fault. `types` has the types of the earlier
  * nodes. Returns TSR_ERROR. */
-static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
+static int fail_types(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
                       const tsr_value_type *types, tsr_error *error) {
   const tsx_expr *tree = lowered->trees[node];
   const tsr_node *n = &lowered->expression.nodes[node];
@@ -155,14 +155,14 @@ typedef struct lowering {
   tsr_node *nodes;
   const tsx_expr **trees;
   uint32_t count, room;
-  bool alone; /* a trial: do not use the value tables of listed axes (lower_is_engines) */
+  bool alone; /* a trial: do not use the value tables of listed axes (engine_evaluates) */
   bool arithmetic; /* do not use value tables of axes */
   tsr_error *error;
 } lowering;
 
 /* Returns the number of a new node, or a TSR code < 0. */
-static int lower_node(lowering *l, tsr_operation operation, const tsx_expr *tree, const uint32_t *operands,
-                      uint32_t count) {
+static int add_node(lowering *l, tsr_operation operation, const tsx_expr *tree, const uint32_t *operands,
+                    uint32_t count) {
   tsx_arena *arena = &l->query->select.arena;
   if (l->count == TSR_EXPRESSION_NODES)
     return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "the expression is too long: ",
@@ -188,17 +188,17 @@ static int lower_node(lowering *l, tsr_operation operation, const tsx_expr *tree
   return (int)l->count++;
 }
 
-static int lower_1(lowering *l, tsr_operation operation, const tsx_expr *tree, int a) {
+static int add_unary(lowering *l, tsr_operation operation, const tsx_expr *tree, int a) {
   const uint32_t operands[1] = {(uint32_t)a};
-  return a < 0 ? a : lower_node(l, operation, tree, operands, 1);
+  return a < 0 ? a : add_node(l, operation, tree, operands, 1);
 }
 
-static int lower_2(lowering *l, tsr_operation operation, const tsx_expr *tree, int a, int b) {
+static int add_binary(lowering *l, tsr_operation operation, const tsx_expr *tree, int a, int b) {
   const uint32_t operands[2] = {(uint32_t)a, (uint32_t)b};
-  return a < 0 ? a : b < 0 ? b : lower_node(l, operation, tree, operands, 2);
+  return a < 0 ? a : b < 0 ? b : add_node(l, operation, tree, operands, 2);
 }
 
-static int lower_refuse(const lowering *l, const tsx_expr *tree, const char *advice) {
+static int refuse(const lowering *l, const tsx_expr *tree, const char *advice) {
   return tsx_not_evaluated(&l->query->select, tree->begin, tree->end, advice, l->error);
 }
 
@@ -207,7 +207,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree);
 /* ---- Leaves ------------------------------------------------------------------------------------------------------ */
 
 static int lower_value(lowering *l, const tsx_expr *tree, const tsr_value *value) {
-  const int node = lower_node(l, TSR_OP_CONSTANT, tree, NULL, 0);
+  const int node = add_node(l, TSR_OP_CONSTANT, tree, NULL, 0);
   if (node >= 0) l->nodes[node].value = *value;
   return node;
 }
@@ -220,7 +220,7 @@ static int lower_integer(lowering *l, const tsx_expr *tree, int64_t integer) {
 typedef enum affinity_applied { APPLY_NONE, APPLY_NUMBER, APPLY_UNSIGNED, APPLY_TEXT } affinity_applied;
 
 /* Converts a text of decimal digits, compared with a UINT64 column, to its number. Returns false for other values. */
-static bool lower_unsigned(sqlite3_value *given, tsr_value *value) {
+static bool read_unsigned(sqlite3_value *given, tsr_value *value) {
   const char *text = sqlite3_value_type(given) == SQLITE_TEXT ? (const char *)sqlite3_value_text(given) : NULL;
   const int size = text ? sqlite3_value_bytes(given) : 0;
   uint64_t number = 0;
@@ -242,7 +242,7 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
   if (code < 0) return code;
   if (affinity == APPLY_NUMBER) (void)sqlite3_value_numeric_type(given);
   const int type = sqlite3_value_type(given);
-  if (affinity == APPLY_UNSIGNED && lower_unsigned(given, &value)) {
+  if (affinity == APPLY_UNSIGNED && read_unsigned(given, &value)) {
     code = TSR_OK;
   } else if (affinity == APPLY_TEXT && type != SQLITE_NULL && type != SQLITE_BLOB) { /* no affinity converts a blob */
     const char *text = (const char *)sqlite3_value_text(given);
@@ -254,13 +254,13 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
     code = tsx_query_copy(l->query, given, &value, l->error);
   }
   sqlite3_value_free(given);
-  if (code < 0) return code == TSR_MISMATCH ? lower_refuse(l, tree, "blobs") : code;
+  if (code < 0) return code == TSR_MISMATCH ? refuse(l, tree, "blobs") : code;
   return lower_value(l, tree, &value);
 }
 
 /* Makes a node for the cells of a column. */
 static int lower_cells(lowering *l, const tsx_expr *tree, const tsx_column *shows) {
-  const int node = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  const int node = add_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (node < 0) return node;
   l->nodes[node].field = shows->field;
   l->nodes[node].as_integer = shows->datetimes_integer;
@@ -270,7 +270,7 @@ static int lower_cells(lowering *l, const tsx_expr *tree, const tsx_column *show
 
 static int lower_column(lowering *l, const tsx_expr *tree) {
   const tsx_column *shows = &l->query->table->columns[tree->column];
-  if (shows->form == TSX_UINT64_SIGNED) return lower_refuse(l, tree, "the table has the option uint64=signed");
+  if (shows->form == TSX_UINT64_SIGNED) return refuse(l, tree, "the table has the option uint64=signed");
   return lower_cells(l, tree, shows);
 }
 
@@ -281,7 +281,7 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   if (number < 0) return number;
   for (tsx_value_use *use = l->query->uses; use; use = use->next)
     if (use->axis == axis && use->tree == (uint32_t)number) {
-      const int again = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+      const int again = add_node(l, TSR_OP_TABLE, tree, NULL, 0);
       if (again >= 0) l->nodes[again].table = use->table;
       return again;
     }
@@ -290,16 +290,16 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   if (!use || !table) return tsx_out_of_memory(l->error);
   *use = (tsx_value_use){.next = l->query->uses, .table = table, .axis = axis, .tree = (uint32_t)number, .words = tree};
   l->query->uses = use;
-  const int node = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+  const int node = add_node(l, TSR_OP_TABLE, tree, NULL, 0);
   if (node >= 0) l->nodes[node].table = table;
   return node;
 }
 
 /* Looks up a column of a table that is joined by ranges: the engine knows the row that a cell is paired with. */
-static int lower_row(lowering *l, const tsx_expr *tree) {
+static int lower_joined_row(lowering *l, const tsx_expr *tree) {
   const tsr_value_list *list = tsx_joined_column(l->query, tree->join, (uint32_t)tree->column);
   if (!list) return tsx_out_of_memory(l->error);
-  const int row = lower_node(l, TSR_OP_ROW, tree, NULL, 0), node = lower_1(l, TSR_OP_LOOKUP, tree, row);
+  const int row = add_node(l, TSR_OP_ROW, tree, NULL, 0), node = add_unary(l, TSR_OP_LOOKUP, tree, row);
   if (node >= 0) l->nodes[node].list = list;
   return node;
 }
@@ -309,35 +309,35 @@ static int lower_row(lowering *l, const tsx_expr *tree) {
 static int lower_joined(lowering *l, const tsx_expr *tree) {
   const tsx_join *join = &l->query->select.joins[tree->join];
   int node = -1;
-  if (join->on.span_count) return lower_row(l, tree);
+  if (join->on.span_count) return lower_joined_row(l, tree);
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     const int axis = tsx_axis_of(l->query, join->on.bindings[b].number);
-    if (axis < 0) return lower_refuse(l, join->on.bindings[b].left, "its dimension has more than 1048576 coordinates");
+    if (axis < 0) return refuse(l, join->on.bindings[b].left, "its dimension has more than 1048576 coordinates");
     const int number = lower_table(l, join->on.bindings[b].number, (uint32_t)axis);
-    node = b ? lower_2(l, TSR_OP_ADD, tree, node, number) : number;
+    node = b ? add_binary(l, TSR_OP_ADD, tree, node, number) : number;
     if (node < 0) return node;
   }
-  if (node < 0) return lower_refuse(l, tree, "its dimension has more than 1048576 coordinates");
+  if (node < 0) return refuse(l, tree, "its dimension has more than 1048576 coordinates");
   const bool row = tree->column < 0;
   for (int i = 0; i < (row ? 1 : 2); i++) {
     const tsr_value_list *list =
         i ? tsx_joined_column(l->query, tree->join, (uint32_t)tree->column) : tsx_joined_places(l->query, tree->join);
     if (!list) return tsx_out_of_memory(l->error);
-    if ((node = lower_1(l, TSR_OP_LOOKUP, tree, node)) < 0) return node;
+    if ((node = add_unary(l, TSR_OP_LOOKUP, tree, node)) < 0) return node;
     l->nodes[node].list = list;
   }
-  return row ? lower_1(l, TSR_OP_NOT_NULL, tree, node) : node;
+  return row ? add_unary(l, TSR_OP_NOT_NULL, tree, node) : node;
 }
 
 /* Tests whether an enumerated cell has no value: its code is null or outside the enumeration. */
-static int lower_no_label(lowering *l, const tsx_expr *tree, uint32_t axis) {
-  const int column = l->query->axes[axis].column, field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+static int lower_no_value(lowering *l, const tsx_expr *tree, uint32_t axis) {
+  const int column = l->query->axes[axis].column, field = add_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (field >= 0) l->nodes[field].field = l->query->table->columns[column].field;
-  const int null = lower_1(l, TSR_OP_IS_NULL, tree, field), zero = null < 0 ? null : lower_integer(l, tree, 0);
-  const int low = lower_2(l, TSR_OP_LESS, tree, zero < 0 ? zero : field, zero);
+  const int null = add_unary(l, TSR_OP_IS_NULL, tree, field), zero = null < 0 ? null : lower_integer(l, tree, 0);
+  const int low = add_binary(l, TSR_OP_LESS, tree, zero < 0 ? zero : field, zero);
   const int end = low < 0 ? low : lower_integer(l, tree, (int64_t)l->query->axes[axis].count);
-  const int high = lower_2(l, TSR_OP_GREATER_EQUAL, tree, end < 0 ? end : field, end);
-  return lower_2(l, TSR_OP_OR, tree, null, lower_2(l, TSR_OP_OR, tree, low, high));
+  const int high = add_binary(l, TSR_OP_GREATER_EQUAL, tree, end < 0 ? end : field, end);
+  return add_binary(l, TSR_OP_OR, tree, null, add_binary(l, TSR_OP_OR, tree, low, high));
 }
 
 /* Makes a value table. If the expression of an enumerated attribute is not null for a cell without a value, a CASE
@@ -348,11 +348,11 @@ static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
   const bool dimension = l->query->table->columns[column].description->is_dimension;
   TSX_TRY(dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error));
   if (null.type == TSR_VALUE_NULL) return lower_table(l, tree, axis);
-  const int test = lower_no_label(l, tree, axis), value = test < 0 ? test : lower_value(l, tree, &null);
+  const int test = lower_no_value(l, tree, axis), value = test < 0 ? test : lower_value(l, tree, &null);
   const int table = value < 0 ? value : lower_table(l, tree, axis);
   if (table < 0) return table;
   const uint32_t operands[3] = {(uint32_t)test, (uint32_t)value, (uint32_t)table};
-  return lower_node(l, TSR_OP_CASE, tree, operands, 3);
+  return add_node(l, TSR_OP_CASE, tree, operands, 3);
 }
 
 /* ---- Comparisons ------------------------------------------------------------------------------------------------- */
@@ -368,7 +368,7 @@ static bool is_constant(const tsx_expr *tree) { return tree->field == TSX_FIELD_
 
 /* Returns the affinity that SQLite applies to the other side of a comparison with this tree. Only columns and CASTs
  * have one. */
-static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) {
+static affinity_applied affinity_of(const lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_CAST) {
     const char *type = tree->name;
@@ -388,11 +388,11 @@ static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) 
 /* Makes one side of a comparison. A constant gets the affinity of the other side. */
 static int lower_side(lowering *l, const tsx_expr *tree, const tsx_expr *other) {
   if (!is_constant(tree)) return lower_tree(l, tree);
-  return lower_constant(l, tree, lower_affinity(l, other));
+  return lower_constant(l, tree, affinity_of(l, other));
 }
 
 /* Converts ranges to sorted, disjoint intervals. Returns their number. */
-static uint64_t lower_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2]) {
+static uint64_t make_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2]) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
@@ -417,8 +417,8 @@ static uint64_t lower_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2
 static int lower_ranges(lowering *l, const tsx_expr *tree, const tsx_expr *column, const tsr_ranges *ranges) {
   int64_t(*intervals)[2] = tsx_arena_take(&l->query->select.arena, (ranges->count + 1) * sizeof *intervals);
   if (!intervals) return tsx_out_of_memory(l->error);
-  const uint64_t count = lower_intervals(ranges, intervals);
-  const int node = lower_1(l, TSR_OP_WITHIN, tree, lower_column(l, column));
+  const uint64_t count = make_intervals(ranges, intervals);
+  const int node = add_unary(l, TSR_OP_WITHIN, tree, lower_column(l, column));
   if (node >= 0)
     l->nodes[node].within = (tsr_interval_list){.intervals = (const int64_t(*)[2])intervals, .count = count};
   return node;
@@ -426,8 +426,8 @@ static int lower_ranges(lowering *l, const tsx_expr *tree, const tsx_expr *colum
 
 /* Sets the range of the datetimes that equal a decimal text: a datetime outside the printable range is shown as an
  * integer, so at most that one. */
-static void lower_decimal(const tsx_column *shows, sqlite3_value *text, tsr_range *range, int64_t *at,
-                          tsr_ranges *out) {
+static void set_decimal_range(const tsx_column *shows, sqlite3_value *text, tsr_range *range, int64_t *at,
+                              tsr_ranges *out) {
   char decimal[24];
   *at = sqlite3_value_int64(text);
   sqlite3_snprintf(sizeof decimal, decimal, "%lld", (long long)*at);
@@ -457,25 +457,25 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   const int type = sqlite3_value_type(value);
   if (type != SQLITE_NULL && op != TSX_NOTNULL && (type == SQLITE_TEXT || decided))
     code = tsx_bound_ranges(l->query, shows, op, &value, 1, decided ? 0 : TSX_SQLITE_RULES, &ranges, l->error);
-  if (ranges.all && type == SQLITE_TEXT && equality) lower_decimal(shows, value, &decimal, &at, &ranges);
+  if (ranges.all && type == SQLITE_TEXT && equality) set_decimal_range(shows, value, &decimal, &at, &ranges);
   sqlite3_value_free(value);
   if (code < 0) return code;
   if (type == SQLITE_NULL && is)
-    return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_column(l, column));
+    return add_unary(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_column(l, column));
   if (type == SQLITE_NULL) return lower_tree(l, constant);
-  if (ranges.all) return lower_refuse(l, tree, "compare a datetime with ISO text");
+  if (ranges.all) return refuse(l, tree, "compare a datetime with ISO text");
   const int node = lower_ranges(l, tree, column, &ranges);
   if (node < 0) return node;
   if (is) {
-    const int truth = lower_2(l, TSR_OP_IS, tree, node, lower_integer(l, tree, 1));
-    return operation == TSR_OP_IS ? truth : lower_1(l, TSR_OP_NOT, tree, truth);
+    const int truth = add_binary(l, TSR_OP_IS, tree, node, lower_integer(l, tree, 1));
+    return operation == TSR_OP_IS ? truth : add_unary(l, TSR_OP_NOT, tree, truth);
   }
-  return operation == TSR_OP_UNEQUAL ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+  return operation == TSR_OP_UNEQUAL ? add_unary(l, TSR_OP_NOT, tree, node) : node;
 }
 
 /* Returns true if SQLite would convert the texts of a column, since a CAST to a number is compared with it. */
 static bool casts_text(const lowering *l, const tsx_expr *constant, const tsx_expr *column) {
-  return is_constant(constant) && lower_affinity(l, constant) == APPLY_NUMBER && lower_affinity(l, column) == APPLY_TEXT;
+  return is_constant(constant) && affinity_of(l, constant) == APPLY_NUMBER && affinity_of(l, column) == APPLY_TEXT;
 }
 
 /* Makes a comparison: a test for NULL, a datetime within ranges, or an operation on two sides. */
@@ -485,22 +485,22 @@ static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *t
   const bool null =
       right->kind == TSX_EXPR_LITERAL && right->end - right->begin == 4 && !sqlite3_strnicmp(right->begin, "null", 4);
   if (is && null)
-    return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_tree(l, left));
+    return add_unary(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_tree(l, left));
   if (is_time(l, left) && is_constant(right)) return lower_within(l, tree, left, operation, right);
   if (is_time(l, right) && is_constant(left)) return lower_within(l, tree, right, tsx_bound_flipped(operation), left);
-  if (is_time(l, left) || is_time(l, right)) return lower_refuse(l, tree, "compare a datetime with ISO text");
+  if (is_time(l, left) || is_time(l, right)) return refuse(l, tree, "compare a datetime with ISO text");
   if (casts_text(l, left, right) || casts_text(l, right, left))
-    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "compares a number with text: ",
-                         "CAST one of them", l->error);
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "compares a number with text: ", "CAST one of them",
+                         l->error);
   const int a = lower_side(l, left, right);
-  return lower_2(l, operation, tree, a, a < 0 ? a : lower_side(l, right, left));
+  return add_binary(l, operation, tree, a, a < 0 ? a : lower_side(l, right, left));
 }
 
 static int lower_between(lowering *l, const tsx_expr *tree) {
   const int low = lower_compare(l, TSR_OP_GREATER_EQUAL, tree, tree->operands[0], tree->operands[1]);
   const int high = low < 0 ? low : lower_compare(l, TSR_OP_LESS_EQUAL, tree, tree->operands[0], tree->operands[2]);
-  const int both = lower_2(l, TSR_OP_AND, tree, low, high);
-  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, both) : both;
+  const int both = add_binary(l, TSR_OP_AND, tree, low, high);
+  return tree->negated ? add_unary(l, TSR_OP_NOT, tree, both) : both;
 }
 
 static int lower_in(lowering *l, const tsx_expr *tree) {
@@ -510,7 +510,7 @@ static int lower_in(lowering *l, const tsx_expr *tree) {
   if (is_time(l, left)) {
     node = lower_compare(l, TSR_OP_EQUAL, tree, left, tree->operands[1]);
     for (uint32_t i = 2; i < tree->count && node >= 0; i++)
-      node = lower_2(l, TSR_OP_OR, tree, node, lower_compare(l, TSR_OP_EQUAL, tree, left, tree->operands[i]));
+      node = add_binary(l, TSR_OP_OR, tree, node, lower_compare(l, TSR_OP_EQUAL, tree, left, tree->operands[i]));
   } else {
     uint32_t *operands = tsx_arena_take(&l->query->select.arena, tree->count * sizeof *operands);
     if (!operands) return tsx_out_of_memory(l->error);
@@ -519,9 +519,9 @@ static int lower_in(lowering *l, const tsx_expr *tree) {
       node = i ? lower_side(l, tree->operands[i], left) : lower_tree(l, left);
       operands[i] = (uint32_t)node;
     }
-    if (node >= 0) node = lower_node(l, TSR_OP_IN, tree, operands, tree->count);
+    if (node >= 0) node = add_node(l, TSR_OP_IN, tree, operands, tree->count);
   }
-  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+  return tree->negated ? add_unary(l, TSR_OP_NOT, tree, node) : node;
 }
 
 /* ---- LIKE and GLOB ----------------------------------------------------------------------------------------------- */
@@ -538,7 +538,7 @@ static int like_match(void *argument, const char *text, uint64_t size, tsr_error
 }
 
 /* Returns 1 if LIKE ignores case in this connection, 0 if not (PRAGMA case_sensitive_like), < 0 on error. */
-static int like_folds(const tsx_query *query, tsr_error *error) {
+static int like_ignores_case(const tsx_query *query, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *text = sqlite3_str_new(NULL);
   sqlite3_str_appendall(text, "SELECT 'a' LIKE 'A'");
@@ -552,10 +552,10 @@ static int like_folds(const tsx_query *query, tsr_error *error) {
 static int lower_like(lowering *l, const tsx_expr *tree) {
   tsx_arena *arena = &l->query->select.arena;
   const bool glob = !strcmp(tree->name, "glob");
-  if (!is_constant(tree->operands[1])) return lower_refuse(l, tree, "the pattern is not a constant");
-  const int folds = glob ? 1 : like_folds(l->query, l->error);
+  if (!is_constant(tree->operands[1])) return refuse(l, tree, "the pattern is not a constant");
+  const int folds = glob ? 1 : like_ignores_case(l->query, l->error);
   if (folds < 0) return folds;
-  if (!folds) return lower_refuse(l, tree, "LIKE, while PRAGMA case_sensitive_like is on");
+  if (!folds) return refuse(l, tree, "LIKE, while PRAGMA case_sensitive_like is on");
   sqlite3_value *value = NULL;
   TSX_TRY(tsx_query_constant(l->query, tree->operands[1], &value, l->error));
   const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
@@ -564,12 +564,12 @@ static int lower_like(lowering *l, const tsx_expr *tree) {
   if (pattern && text) pattern->text = tsx_arena_copy(arena, text, (uint64_t)sqlite3_value_bytes(value));
   sqlite3_value_free(value);
   if (!pattern || (text && !pattern->text)) return tsx_out_of_memory(l->error);
-  if (!text) return lower_refuse(l, tree, "the pattern is not text");
-  const int node = lower_1(l, TSR_OP_MATCH, tree, lower_tree(l, tree->operands[0]));
+  if (!text) return refuse(l, tree, "the pattern is not text");
+  const int node = add_unary(l, TSR_OP_MATCH, tree, lower_tree(l, tree->operands[0]));
   if (node < 0) return node;
   l->nodes[node].match = like_match;
   l->nodes[node].match_argument = pattern;
-  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+  return tree->negated ? add_unary(l, TSR_OP_NOT, tree, node) : node;
 }
 
 /* ---- Other nodes ------------------------------------------------------------------------------------------------- */
@@ -584,17 +584,17 @@ static int lower_operands(lowering *l, tsr_operation operation, const tsx_expr *
     if (node < 0) return node;
     operands[i] = (uint32_t)node;
   }
-  return lower_node(l, operation, tree, operands, tree->count);
+  return add_node(l, operation, tree, operands, tree->count);
 }
 
 static int lower_cast(lowering *l, const tsx_expr *tree) {
   const char *type = tree->name;
-  if (tsx_type_has(type, "INT")) return lower_1(l, TSR_OP_TO_INTEGER, tree, lower_tree(l, tree->operands[0]));
+  if (tsx_type_has(type, "INT")) return add_unary(l, TSR_OP_TO_INTEGER, tree, lower_tree(l, tree->operands[0]));
   if (!tsx_type_has(type, "CHAR") && !tsx_type_has(type, "CLOB") && !tsx_type_has(type, "TEXT") &&
       !tsx_type_has(type, "BLOB") &&
       (tsx_type_has(type, "REAL") || tsx_type_has(type, "FLOA") || tsx_type_has(type, "DOUB")))
-    return lower_1(l, TSR_OP_TO_REAL, tree, lower_tree(l, tree->operands[0]));
-  return lower_refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
+    return add_unary(l, TSR_OP_TO_REAL, tree, lower_tree(l, tree->operands[0]));
+  return refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
 }
 
 /* Refuses what only SQLite can evaluate, when it is applied to cells. */
@@ -610,7 +610,7 @@ static int refuse_cells(const lowering *l, const tsx_expr *tree, const char *wha
           ? sqlite3_mprintf("%s of a dimension of texts or reals; others, labels and results may have it", what)
       : column ? sqlite3_mprintf("%s of an attribute; dimensions, labels and results may have it", what)
                : sqlite3_mprintf("%s of several columns; one dimension, labels and results may have it", what);
-  const int code = lower_refuse(l, tree, advice ? advice : "");
+  const int code = refuse(l, tree, advice ? advice : "");
   sqlite3_free(advice);
   return code;
 }
@@ -627,10 +627,10 @@ static int lower_function(lowering *l, const tsx_expr *tree) {
 /* x IS TRUE is (NOT NOT x) IS 1, and x IS FALSE is (NOT x) IS 1: neither is ever null. */
 static int lower_truth(lowering *l, const tsx_expr *tree) {
   const bool is_true = *tree->operands[1]->begin == 'T' || *tree->operands[1]->begin == 't';
-  int node = lower_1(l, TSR_OP_NOT, tree, lower_tree(l, tree->operands[0]));
-  if (is_true) node = lower_1(l, TSR_OP_NOT, tree, node);
+  int node = add_unary(l, TSR_OP_NOT, tree, lower_tree(l, tree->operands[0]));
+  if (is_true) node = add_unary(l, TSR_OP_NOT, tree, node);
   const int one = node < 0 ? node : lower_integer(l, tree, 1);
-  return lower_2(l, tree->negated ? TSR_OP_IS_NOT : TSR_OP_IS, tree, one < 0 ? one : node, one);
+  return add_binary(l, tree->negated ? TSR_OP_IS_NOT : TSR_OP_IS, tree, one < 0 ? one : node, one);
 }
 
 static int lower_binary(lowering *l, const tsx_expr *tree) {
@@ -651,7 +651,7 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
 static int lower_one_window(lowering *l, const tsx_expr *tree, bool counts) {
   const tsr_window *window = tsx_window_take(l->query, tree, counts, l->error);
   if (!window) return l->error->code;
-  const int node = lower_node(l, TSR_OP_WINDOW, tree, NULL, 0);
+  const int node = add_node(l, TSR_OP_WINDOW, tree, NULL, 0);
   if (node >= 0) l->nodes[node].window = window;
   return node;
 }
@@ -661,16 +661,16 @@ static int lower_window(lowering *l, const tsx_expr *tree) {
   const bool otherwise = tree->count == 3 && tree->call.function->greatest == 3;
   if (!otherwise) return lower_one_window(l, tree, false);
   const int cells = lower_one_window(l, tree, true), zero = cells < 0 ? cells : lower_integer(l, tree, 0);
-  const int none = lower_2(l, TSR_OP_EQUAL, tree, cells, zero);
+  const int none = add_binary(l, TSR_OP_EQUAL, tree, cells, zero);
   const int given = none < 0 ? none : lower_tree(l, tree->operands[2]);
   const int window = given < 0 ? given : lower_one_window(l, tree, false);
   if (window < 0) return window;
   const uint32_t operands[3] = {(uint32_t)none, (uint32_t)given, (uint32_t)window};
-  return lower_node(l, TSR_OP_CASE, tree, operands, 3);
+  return add_node(l, TSR_OP_CASE, tree, operands, 3);
 }
 
 /* Returns true if the engine can evaluate a tree of one column itself, without a value table: a trial lowering. */
-static bool lower_is_engines(const lowering *l, const tsx_expr *tree) {
+static bool engine_evaluates(const lowering *l, const tsx_expr *tree) {
   tsr_error ignored = {0};
   lowering alone = {.query = l->query, .alone = true, .error = &ignored};
   if (lower_tree(&alone, tree) < 0) return false;
@@ -693,7 +693,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   if (axis >= 0 && l->arithmetic) {
     /* the engine computes it */
   } else if (axis >= 0 && l->query->axes[axis].listed) {
-    if (!l->alone && !lower_is_engines(l, tree)) return lower_axis(l, tree, (uint32_t)axis);
+    if (!l->alone && !engine_evaluates(l, tree)) return lower_axis(l, tree, (uint32_t)axis);
   } else if (axis >= 0) {
     const tsx_column *shows = &l->query->table->columns[tree->field];
     if (tree->kind != TSX_EXPR_NAME || !tsx_form_is_number(shows->form)) return lower_axis(l, tree, (uint32_t)axis);
@@ -711,17 +711,16 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_CONCATENATE: return refuse_cells(l, tree, "||");
   case TSX_EXPR_JOINED: return lower_joined(l, tree);
   case TSX_EXPR_WINDOW: return lower_window(l, tree);
-  case TSX_EXPR_LABEL:
-    return lower_refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
+  case TSX_EXPR_LABEL: return refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
-  default: return lower_refuse(l, tree, "it has no value for a cell");
+  default: return refuse(l, tree, "it has no value for a cell");
   }
 }
 
 /* ---- Whole expressions ------------------------------------------------------------------------------------------- */
 
-static void lower_finish(const lowering *l, tsx_lowered *lowered) {
+static void finish(const lowering *l, tsx_lowered *lowered) {
   lowered->expression = (tsr_expression){.nodes = l->nodes, .count = l->count};
   lowered->trees = l->trees;
 }
@@ -730,9 +729,9 @@ int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, ts
   lowering l = {.query = query, .error = error};
   int node = lower_tree(&l, trees[0]);
   for (uint32_t i = 1; i < count && node >= 0; i++)
-    node = lower_2(&l, TSR_OP_AND, trees[i], node, lower_tree(&l, trees[i]));
+    node = add_binary(&l, TSR_OP_AND, trees[i], node, lower_tree(&l, trees[i]));
   if (node < 0) return node;
-  lower_finish(&l, lowered);
+  finish(&l, lowered);
   return TSR_OK;
 }
 
@@ -740,15 +739,15 @@ int tsx_lower_arithmetic(tsx_query *query, const tsx_expr *tree, tsx_lowered *lo
   lowering l = {.query = query, .arithmetic = true, .error = error};
   const int node = lower_tree(&l, tree);
   if (node < 0) return node;
-  lower_finish(&l, lowered);
+  finish(&l, lowered);
   return TSR_OK;
 }
 
 /* Compares the column's enumeration code with a number. */
 static int lower_code(lowering *l, const tsx_expr *tree, uint32_t axis, tsr_operation operation, uint64_t number) {
-  const int field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  const int field = add_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (field >= 0) l->nodes[field].field = l->query->table->columns[l->query->axes[axis].column].field;
-  return lower_2(l, operation, tree, field, field < 0 ? field : lower_integer(l, tree, (int64_t)number));
+  return add_binary(l, operation, tree, field, field < 0 ? field : lower_integer(l, tree, (int64_t)number));
 }
 
 /* Makes a value table of 1 for kept codes, 0 for others. */
@@ -763,17 +762,17 @@ static int lower_kept_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
                              .count = a->count,
                              .type = TSR_VALUE_INTEGER,
                              .values = values};
-  const int node = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+  const int node = add_node(l, TSR_OP_TABLE, tree, NULL, 0);
   if (node >= 0) l->nodes[node].table = table;
   return node;
 }
 
 /* Copies the nodes of an existing expression, to append to it. Returns the number of the last node, 0 if there are
  * none, or < 0. */
-static int lower_again(lowering *l, const tsx_lowered *lowered) {
+static int copy_nodes(lowering *l, const tsx_lowered *lowered) {
   int before = 0;
   for (uint32_t i = 0; i < lowered->expression.count && before >= 0; i++) {
-    before = lower_node(l, TSR_OP_CONSTANT, lowered->trees[i], NULL, 0);
+    before = add_node(l, TSR_OP_CONSTANT, lowered->trees[i], NULL, 0);
     if (before >= 0) l->nodes[before] = lowered->expression.nodes[i];
   }
   return before;
@@ -783,17 +782,18 @@ int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lo
   lowering l = {.query = query, .error = error};
   const tsx_axis *a = &query->axes[axis];
   uint64_t low = 0, high = a->count, kept = 0;
-  const int before = lower_again(&l, lowered);
+  const int before = copy_nodes(&l, lowered);
   while (low < high && !a->kept[low]) low++;
   while (high > low && !a->kept[high - 1]) high--;
   for (uint64_t i = low; i < high; i++) kept += a->kept[i];
   /* The bounds of the kept codes let the reader skip tiles. */
   int node = before < 0 ? before : lower_code(&l, tree, axis, TSR_OP_GREATER_EQUAL, low);
-  node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_code(&l, tree, axis, TSR_OP_LESS, high));
-  if (kept < high - low) node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_kept_table(&l, tree, axis));
-  if (lowered->expression.count) node = lower_2(&l, TSR_OP_AND, tree, before, node);
+  node = add_binary(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_code(&l, tree, axis, TSR_OP_LESS, high));
+  if (kept < high - low)
+    node = add_binary(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_kept_table(&l, tree, axis));
+  if (lowered->expression.count) node = add_binary(&l, TSR_OP_AND, tree, before, node);
   if (node < 0) return node;
-  lower_finish(&l, lowered);
+  finish(&l, lowered);
   return TSR_OK;
 }
 
@@ -801,13 +801,13 @@ int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lo
 static int lower_test(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
                       tsr_error *error) {
   lowering l = {.query = query, .error = error};
-  const int before = lower_again(&l, lowered);
+  const int before = copy_nodes(&l, lowered);
   int node = before < 0 ? before
              : ranges   ? lower_ranges(&l, column, column, ranges)
-                        : lower_1(&l, TSR_OP_IS_NULL, column, lower_column(&l, column));
-  if (lowered->expression.count) node = lower_2(&l, TSR_OP_AND, column, before, node);
+                        : add_unary(&l, TSR_OP_IS_NULL, column, lower_column(&l, column));
+  if (lowered->expression.count) node = add_binary(&l, TSR_OP_AND, column, before, node);
   if (node < 0) return node;
-  lower_finish(&l, lowered);
+  finish(&l, lowered);
   return TSR_OK;
 }
 
@@ -824,7 +824,7 @@ int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowe
   lowering l = {.query = query, .error = error};
   const int node = lower_cells(&l, tree, &query->table->columns[column]);
   if (node < 0) return node;
-  lower_finish(&l, lowered);
+  finish(&l, lowered);
   return TSR_OK;
 }
 
@@ -864,7 +864,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
     n->value = (tsr_value){.type = TSR_VALUE_NULL};
   }
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
-  if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
+  if (code == TSR_MISMATCH && node < count) code = fail_types(query, lowered, node, fault, types, error);
   if (code >= 0) {
     *type = types[count - 1];
     code = check_order(query, lowered, types, error);

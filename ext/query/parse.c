@@ -102,7 +102,8 @@ typedef struct query_parser {
 
 /* ---- Tokens ------------------------------------------------------------------------------------------------------ */
 
-static void parse_merge(query_parser *p) {
+/* Takes over the token that the tokenizer stands at; an operator of two characters becomes one token. */
+static void merge_marks(query_parser *p) {
   static const char *const pairs[] = {"<=", ">=", "<>", "!=", "==", "<<", ">>", "||", "->", NULL};
   p->token = p->tokens.token;
   if (p->token.kind != TSX_TOKEN_MARK) return;
@@ -114,28 +115,29 @@ static void parse_merge(query_parser *p) {
     }
 }
 
-static void parse_advance(query_parser *p) {
+static void advance(query_parser *p) {
   p->last_end = p->token.text + p->token.size;
   tsx_tokens_next(&p->tokens);
-  parse_merge(p);
+  merge_marks(p);
 }
 
 static bool at(const query_parser *p, const char *word) { return tsx_token_is(&p->token, word); }
 
 static bool take(query_parser *p, const char *word) {
   if (!at(p, word)) return false;
-  parse_advance(p);
+  advance(p);
   return true;
 }
 
 /* Returns true if the token after the current one is this word. */
-static bool parse_follows(const query_parser *p, const char *word) {
+static bool follows(const query_parser *p, const char *word) {
   tsx_tokens ahead = p->tokens;
   tsx_tokens_next(&ahead);
   return tsx_token_is(&ahead.token, word);
 }
 
-static int parse_syntax(query_parser *p) {
+/* Sets the error for the current token, unless one is set. Returns its code. */
+static int syntax_error(query_parser *p) {
   if (p->error->code) return p->error->code;
   p->doubt = (tsx_parse_doubt){.any = true, .begin = p->token.text, .end = p->token.text + p->token.size};
   p->doubt.word = p->token.kind == TSX_TOKEN_WORD;
@@ -143,325 +145,19 @@ static int parse_syntax(query_parser *p) {
   return tsx_fail(p->error, TSR_ERROR, "near \"%.*s\": syntax error", (int)p->token.size, p->token.text);
 }
 
-static tsx_expr *parse_refuse(query_parser *p, const char *begin, const char *end, const char *why) {
+/* The same, where a tree is expected. */
+static tsx_expr *fail_syntax(query_parser *p) {
+  syntax_error(p);
+  return NULL;
+}
+
+/* Sets the error: SQL allows this, but the engine does not evaluate it. Returns NULL. */
+static tsx_expr *refuse(query_parser *p, const char *begin, const char *end, const char *why) {
   if (!p->error->code) tsx_not_evaluated(p->select, begin, end, why, p->error);
   return NULL;
 }
 
-static tsx_expr *parse_lost(query_parser *p) {
-  parse_syntax(p);
-  return NULL;
-}
-
-static int parse_expect(query_parser *p, const char *word) { return take(p, word) ? TSR_OK : parse_syntax(p); }
-
-/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
-
-static tsx_expr *parse_node(query_parser *p, tsx_expr_kind kind, const char *begin) {
-  tsx_expr *tree = tsx_arena_take(&p->select->arena, sizeof *tree);
-  if (!tree) {
-    tsx_out_of_memory(p->error);
-    return NULL;
-  }
-  tree->kind = kind;
-  tree->operation = TSR_OP_COUNT;
-  tree->begin = begin;
-  tree->end = p->last_end;
-  tree->field = TSX_FIELD_NONE;
-  tree->column = -1;
-  return tree;
-}
-
-/* Makes room for one more element of an array, whose room is always the next power of two. */
-static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
-  if (count & (count - 1)) return true;
-  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
-  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
-  if (count) memcpy(more, *array, count * size);
-  *array = more;
-  return true;
-}
-
-static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
-  if (!operand || !parse_grow(p, (void **)&tree->operands, tree->count, sizeof *tree->operands)) return false;
-  tree->operands[tree->count++] = operand;
-  tree->end = p->last_end;
-  return true;
-}
-
-static char *parse_name_text(query_parser *p) {
-  char *name = tsx_arena_take(&p->select->arena, p->token.size + 1);
-  if (!name) tsx_out_of_memory(p->error);
-  else tsx_token_copy(&p->token, name);
-  return name;
-}
-
-static tsx_expr *parse_expression(query_parser *p);
-static tsx_expr *parse_not(query_parser *p);
-
-/* Returns true if an unquoted word is a constant. */
-static bool parse_is_literal(const char *word) {
-  static const char *const literals[] = {"true",         "false",        "null",
-                                         "current_date", "current_time", "current_timestamp"};
-  for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
-    if (!sqlite3_stricmp(word, literals[i])) return true;
-  return false;
-}
-
-/* ---- Primary expressions ----------------------------------------------------------------------------------------- */
-
-static tsx_expr *parse_list(query_parser *p, tsx_expr *tree) {
-  do
-    if (!parse_operand(p, tree, parse_expression(p))) return NULL;
-  while (take(p, ","));
-  if (parse_expect(p, ")") < 0) return NULL;
-  tree->end = p->last_end;
-  return tree;
-}
-
-static tsx_expr *parse_case(query_parser *p, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_CASE, begin);
-  parse_advance(p);
-  if (!tree) return NULL;
-  if (!at(p, "WHEN") && !(tree->base = parse_expression(p))) return NULL;
-  if (!at(p, "WHEN")) return parse_lost(p);
-  while (take(p, "WHEN"))
-    if (!parse_operand(p, tree, parse_expression(p)) || parse_expect(p, "THEN") < 0 ||
-        !parse_operand(p, tree, parse_expression(p)))
-      return NULL;
-  if (take(p, "ELSE") && !parse_operand(p, tree, parse_expression(p))) return NULL;
-  if (parse_expect(p, "END") < 0) return NULL;
-  tree->end = p->last_end;
-  return tree;
-}
-
-/* Parses an optionally signed number in the parentheses of a type. */
-static bool parse_cast_number(query_parser *p) {
-  if (!take(p, "-")) take(p, "+");
-  if (p->token.kind != TSX_TOKEN_NUMBER) return false;
-  parse_advance(p);
-  return true;
-}
-
-/* Parses a type name such as VARCHAR(10). Returns false if there is none. */
-static bool parse_cast_type(query_parser *p) {
-  uint32_t words = 0;
-  for (; p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
-       words++)
-    parse_advance(p);
-  if (!words || !take(p, "(")) return words > 0;
-  return parse_cast_number(p) && (!take(p, ",") || parse_cast_number(p)) && take(p, ")");
-}
-
-static tsx_expr *parse_cast(query_parser *p, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_CAST, begin);
-  parse_advance(p);
-  if (!tree || parse_expect(p, "(") < 0 || !parse_operand(p, tree, parse_expression(p)) || parse_expect(p, "AS") < 0)
-    return NULL;
-  const char *type = p->token.text;
-  if (!parse_cast_type(p)) return parse_lost(p);
-  if (!(tree->name = tsx_arena_copy(&p->select->arena, type, (uint64_t)(p->last_end - type)))) {
-    tsx_out_of_memory(p->error);
-    return NULL;
-  }
-  if (parse_expect(p, ")") < 0) return NULL;
-  tree->end = p->last_end;
-  return tree;
-}
-
-/* Says why a call is refused. `known` is a function of its name, or NULL. The caller frees the text. */
-static char *parse_call_advice(const tsx_expr *tree, const tsx_function *known) {
-  if (!strcmp(tree->name, "like") || !strcmp(tree->name, "glob"))
-    return sqlite3_mprintf("write the operator: text %s pattern", tree->name[0] == 'l' ? "LIKE" : "GLOB");
-  if (!known) return sqlite3_mprintf("%s() is not among the functions of tessera_query", tree->name);
-  if (tree->call.star) return sqlite3_mprintf("* is for count alone");
-  if (tree->call.distinct && !known->aggregate) return sqlite3_mprintf("DISTINCT is for aggregates alone");
-  if (known->replaced)
-    return sqlite3_mprintf(
-        known->least == 1 ? "%s() takes one argument" : "%s() takes a value, and a constant from 0 to 100", tree->name);
-  return sqlite3_mprintf("%s() takes another number of arguments", tree->name);
-}
-
-/* Finds the function of a call; refuses unknown ones. */
-static bool parse_which(query_parser *p, tsx_expr *tree) {
-  tree->call.function = tree->call.star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
-  if (tree->call.star && sqlite3_stricmp(tree->name, "count") != 0) tree->call.function = NULL;
-  if (tree->call.function) {
-    tree->kind = tree->call.function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
-    if (tree->kind == TSX_EXPR_AGGREGATE || !tree->call.distinct) return true;
-  }
-  const tsx_function *known = tsx_function_known(tree->name);
-  p->doubt.any = !known || !known->replaced; /* SQLite's message about the function or its arguments may be better */
-  char *advice = parse_call_advice(tree, known);
-  tsx_not_evaluated(p->select, tree->begin, tree->end, advice ? advice : "", p->error);
-  sqlite3_free(advice);
-  return false;
-}
-
-/* Parses UNBOUNDED, CURRENT ROW or an expression, and PRECEDING or FOLLOWING. */
-static bool parse_frame_end(query_parser *p, tsx_frame_end *end) {
-  if (at(p, "CURRENT") && parse_follows(p, "ROW")) {
-    parse_advance(p);
-    parse_advance(p);
-    end->edge = TSX_EDGE_CURRENT;
-    return true;
-  }
-  const bool unbounded = at(p, "UNBOUNDED") && (parse_follows(p, "PRECEDING") || parse_follows(p, "FOLLOWING"));
-  if (unbounded) parse_advance(p);
-  end->edge = unbounded ? TSX_EDGE_UNBOUNDED : TSX_EDGE_OFFSET;
-  if (!unbounded && !(end->offset = parse_expression(p))) return false;
-  end->following = at(p, "FOLLOWING");
-  return take(p, "FOLLOWING") || take(p, "PRECEDING") || parse_lost(p);
-}
-
-/* Parses ROWS or RANGE and what follows; without it, the frame is SQL's default. */
-static bool parse_frame(query_parser *p, tsx_over *over) {
-  over->last.edge = TSX_EDGE_CURRENT;
-  if (at(p, "GROUPS")) return parse_refuse(p, p->token.text, p->token.text + p->token.size, "GROUPS") != NULL;
-  over->rows = take(p, "ROWS");
-  if (!over->rows && !take(p, "RANGE")) return true;
-  if (take(p, "BETWEEN")) {
-    if (!parse_frame_end(p, &over->start) || parse_expect(p, "AND") < 0 || !parse_frame_end(p, &over->last))
-      return false;
-  } else if (!parse_frame_end(p, &over->start)) {
-    return false;
-  }
-  if (take(p, "EXCLUDE") && !(take(p, "NO") && take(p, "OTHERS")))
-    return parse_refuse(p, p->token.text, p->token.text + p->token.size, "EXCLUDE") != NULL;
-  return true;
-}
-
-/* Parses (PARTITION BY ... ORDER BY ... frame). */
-static tsx_over *parse_over(query_parser *p) {
-  tsx_over *over = tsx_arena_take(&p->select->arena, sizeof *over);
-  if (!over) {
-    tsx_out_of_memory(p->error);
-    return NULL;
-  }
-  over->begin = p->token.text;
-  if (parse_expect(p, "(") < 0) return NULL;
-  if (take(p, "PARTITION")) {
-    if (parse_expect(p, "BY") < 0) return NULL;
-    do {
-      if (!parse_grow(p, (void **)&over->partition, over->partition_count, sizeof *over->partition) ||
-          !(over->partition[over->partition_count++] = parse_expression(p)))
-        return NULL;
-    } while (take(p, ","));
-  }
-  if (take(p, "ORDER")) {
-    if (parse_expect(p, "BY") < 0 || !(over->order = parse_expression(p))) return NULL;
-    over->descending = take(p, "DESC");
-    if (!over->descending) take(p, "ASC");
-    if (at(p, ",") || at(p, "NULLS")) {
-      parse_refuse(p, over->begin, p->token.text + p->token.size,
-                   "ORDER BY of a window is one dimension, or what rises with it");
-      return NULL;
-    }
-  }
-  const char *frame = p->token.text;
-  if (!parse_frame(p, over)) return NULL;
-  if (!at(p, ")") && p->last_end <= frame) {
-    parse_refuse(p, over->begin, p->token.text + p->token.size, "a window that builds on another");
-    p->doubt.any = true;
-    return NULL;
-  }
-  if (parse_expect(p, ")") < 0) return NULL;
-  over->end = p->last_end;
-  return over;
-}
-
-/* Parses OVER, which makes a call a window function. */
-static tsx_expr *parse_window(query_parser *p, tsx_expr *tree) {
-  tsx_windowing *windows = &p->select->windows;
-  parse_advance(p);
-  if (at(p, "(")) {
-    tree->over = parse_over(p);
-  } else if (p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME) {
-    tree->over = tsx_arena_take(&p->select->arena, sizeof *tree->over);
-    if (tree->over && (tree->over->name = parse_name_text(p))) {
-      tree->over->begin = p->token.text;
-      parse_advance(p);
-      tree->over->end = p->last_end;
-    } else {
-      tsx_out_of_memory(p->error);
-    }
-  } else {
-    return parse_lost(p);
-  }
-  if (!tree->over || p->error->code) return NULL;
-  tree->kind = TSX_EXPR_WINDOW;
-  tree->end = p->last_end;
-  if (windows->count++ == 0) windows->level = p->level;
-  else if (windows->level != p->level) windows->other = tree;
-  tree->column = -1;
-  return tree;
-}
-
-/* After the arguments of a call: parses FILTER and OVER. */
-static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
-  if (at(p, "FILTER") && parse_follows(p, "(")) {
-    const bool subqueries = p->subqueries;
-    p->subqueries = false;
-    parse_advance(p);
-    parse_advance(p);
-    if (parse_expect(p, "WHERE") < 0 || !(tree->call.filter = parse_expression(p)) || parse_expect(p, ")") < 0)
-      return NULL;
-    p->subqueries = subqueries;
-    tree->end = p->last_end;
-    if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
-  }
-  return at(p, "OVER") ? parse_window(p, tree) : tree;
-}
-
-static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_FUNCTION, begin);
-  parse_advance(p); /* the parenthesis */
-  if (!tree) return NULL;
-  tree->name = name;
-  if (take(p, "*")) tree->call.star = true;
-  else if (take(p, "DISTINCT")) tree->call.distinct = true;
-  else take(p, "ALL");
-  if (tree->call.star || at(p, ")")) {
-    if (parse_expect(p, ")") < 0) return NULL;
-  } else if (!parse_list(p, tree)) {
-    return NULL;
-  }
-  tree->end = p->last_end;
-  if (at(p, "OVER") && !tree->call.star && !tree->call.distinct &&
-      (tree->call.function = tsx_window_function(tree->name, tree->count)))
-    return parse_window(p, tree);
-  return parse_which(p, tree) ? parse_behind_call(p, tree) : NULL;
-}
-
-/* Parses [table.]name, or a call. */
-static tsx_expr *parse_named(query_parser *p, const char *begin) {
-  const bool word = p->token.kind == TSX_TOKEN_WORD;
-  char *name = parse_name_text(p);
-  parse_advance(p);
-  if (!name) return NULL;
-  if (word && at(p, "(")) {
-    for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
-    return parse_call(p, name, begin);
-  }
-  tsx_expr *tree = parse_node(p, TSX_EXPR_NAME, begin);
-  if (!tree) return NULL;
-  tree->name = name;
-  if (take(p, ".")) {
-    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_lost(p);
-    tree->table = name;
-    if (!(tree->name = parse_name_text(p))) return NULL;
-    parse_advance(p);
-    tree->end = p->last_end;
-    if (at(p, ".")) {
-      parse_advance(p);
-      parse_advance(p);
-      return parse_refuse(p, begin, p->last_end, "write table.column");
-    }
-  } else if (word && parse_is_literal(name)) {
-    tree->kind = TSX_EXPR_LITERAL;
-  }
-  return tree;
-}
+static int expect(query_parser *p, const char *word) { return take(p, word) ? TSR_OK : syntax_error(p); }
 
 bool tsx_token_reserved(const tsx_token *token) {
   static const char *const words[] = {
@@ -477,35 +173,353 @@ bool tsx_token_reserved(const tsx_token *token) {
   return false;
 }
 
-static tsx_expr *parse_subquery(query_parser *p, const char *begin) {
+/* Returns true if the current token may be a name: quoted, or a word that SQL does not reserve. */
+static bool at_name(const query_parser *p) {
+  const tsx_token_kind kind = p->token.kind;
+  return kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING ||
+         (kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
+}
+
+/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
+
+static tsx_expr *make_node(query_parser *p, tsx_expr_kind kind, const char *begin) {
+  tsx_expr *tree = tsx_arena_take(&p->select->arena, sizeof *tree);
+  if (!tree) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  tree->kind = kind;
+  tree->operation = TSR_OP_COUNT;
+  tree->begin = begin;
+  tree->end = p->last_end;
+  tree->field = TSX_FIELD_NONE;
+  tree->column = -1;
+  return tree;
+}
+
+/* Makes room for one more element of an array, whose room is always the next power of two. */
+static bool grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
+  if (count & (count - 1)) return true;
+  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
+  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
+  if (count) memcpy(more, *array, count * size);
+  *array = more;
+  return true;
+}
+
+static bool add_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
+  if (!operand || !grow(p, (void **)&tree->operands, tree->count, sizeof *tree->operands)) return false;
+  tree->operands[tree->count++] = operand;
+  tree->end = p->last_end;
+  return true;
+}
+
+static char *copy_name(query_parser *p) {
+  char *name = tsx_arena_take(&p->select->arena, p->token.size + 1);
+  if (!name) tsx_out_of_memory(p->error);
+  else tsx_token_copy(&p->token, name);
+  return name;
+}
+
+/* Returns true if `more` further levels may nest here. */
+static bool check_depth(query_parser *p, uint32_t more) {
+  if (p->depth + more <= PARSE_DEPTH_MAX) return true;
+  if (!p->error->code) tsx_fail(p->error, TSR_ERROR, "expressions are nested deeper than %d", PARSE_DEPTH_MAX);
+  return false;
+}
+
+static tsx_expr *parse_expression(query_parser *p);
+static tsx_expr *parse_not(query_parser *p);
+
+/* Returns true if an unquoted word is a constant. */
+static bool is_constant_word(const char *word) {
+  static const char *const literals[] = {"true", "false", "null", "current_date", "current_time", "current_timestamp"};
+  for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
+    if (!sqlite3_stricmp(word, literals[i])) return true;
+  return false;
+}
+
+/* ---- Primary expressions ----------------------------------------------------------------------------------------- */
+
+static tsx_expr *parse_list(query_parser *p, tsx_expr *tree) {
+  do
+    if (!add_operand(p, tree, parse_expression(p))) return NULL;
+  while (take(p, ","));
+  if (expect(p, ")") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+static tsx_expr *parse_case(query_parser *p, const char *begin) {
+  tsx_expr *tree = make_node(p, TSX_EXPR_CASE, begin);
+  advance(p);
+  if (!tree) return NULL;
+  if (!at(p, "WHEN") && !(tree->base = parse_expression(p))) return NULL;
+  if (!at(p, "WHEN")) return fail_syntax(p);
+  while (take(p, "WHEN"))
+    if (!add_operand(p, tree, parse_expression(p)) || expect(p, "THEN") < 0 ||
+        !add_operand(p, tree, parse_expression(p)))
+      return NULL;
+  if (take(p, "ELSE") && !add_operand(p, tree, parse_expression(p))) return NULL;
+  if (expect(p, "END") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+/* Parses an optionally signed number in the parentheses of a type. */
+static bool parse_cast_number(query_parser *p) {
+  if (!take(p, "-")) take(p, "+");
+  if (p->token.kind != TSX_TOKEN_NUMBER) return false;
+  advance(p);
+  return true;
+}
+
+/* Parses a type name such as VARCHAR(10). Returns false if there is none. */
+static bool parse_cast_type(query_parser *p) {
+  uint32_t words = 0;
+  for (; p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
+       words++)
+    advance(p);
+  if (!words || !take(p, "(")) return words > 0;
+  return parse_cast_number(p) && (!take(p, ",") || parse_cast_number(p)) && take(p, ")");
+}
+
+static tsx_expr *parse_cast(query_parser *p, const char *begin) {
+  tsx_expr *tree = make_node(p, TSX_EXPR_CAST, begin);
+  advance(p);
+  if (!tree || expect(p, "(") < 0 || !add_operand(p, tree, parse_expression(p)) || expect(p, "AS") < 0) return NULL;
+  const char *type = p->token.text;
+  if (!parse_cast_type(p)) return fail_syntax(p);
+  if (!(tree->name = tsx_arena_copy(&p->select->arena, type, (uint64_t)(p->last_end - type)))) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  if (expect(p, ")") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+/* Says why a call is refused. `known` is a function of its name, or NULL. The caller frees the text. */
+static char *call_advice(const tsx_expr *tree, const tsx_function *known) {
+  if (!strcmp(tree->name, "like") || !strcmp(tree->name, "glob"))
+    return sqlite3_mprintf("write the operator: text %s pattern", tree->name[0] == 'l' ? "LIKE" : "GLOB");
+  if (!known) return sqlite3_mprintf("%s() is not among the functions of tessera_query", tree->name);
+  if (tree->call.star) return sqlite3_mprintf("* is for count alone");
+  if (tree->call.distinct && !known->aggregate) return sqlite3_mprintf("DISTINCT is for aggregates alone");
+  if (known->replaced)
+    return sqlite3_mprintf(
+        known->least == 1 ? "%s() takes one argument" : "%s() takes a value, and a constant from 0 to 100", tree->name);
+  return sqlite3_mprintf("%s() takes another number of arguments", tree->name);
+}
+
+/* Finds the function of a call; refuses unknown ones. */
+static bool find_function(query_parser *p, tsx_expr *tree) {
+  tree->call.function = tree->call.star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
+  if (tree->call.star && sqlite3_stricmp(tree->name, "count") != 0) tree->call.function = NULL;
+  if (tree->call.function) {
+    tree->kind = tree->call.function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
+    if (tree->kind == TSX_EXPR_AGGREGATE || !tree->call.distinct) return true;
+  }
+  const tsx_function *known = tsx_function_known(tree->name);
+  p->doubt.any = !known || !known->replaced; /* SQLite's message about the function or its arguments may be better */
+  char *advice = call_advice(tree, known);
+  tsx_not_evaluated(p->select, tree->begin, tree->end, advice ? advice : "", p->error);
+  sqlite3_free(advice);
+  return false;
+}
+
+/* Parses UNBOUNDED, CURRENT ROW or an expression, and PRECEDING or FOLLOWING. */
+static bool parse_frame_end(query_parser *p, tsx_frame_end *end) {
+  if (at(p, "CURRENT") && follows(p, "ROW")) {
+    advance(p);
+    advance(p);
+    end->edge = TSX_EDGE_CURRENT;
+    return true;
+  }
+  const bool unbounded = at(p, "UNBOUNDED") && (follows(p, "PRECEDING") || follows(p, "FOLLOWING"));
+  if (unbounded) advance(p);
+  end->edge = unbounded ? TSX_EDGE_UNBOUNDED : TSX_EDGE_OFFSET;
+  if (!unbounded && !(end->offset = parse_expression(p))) return false;
+  end->following = at(p, "FOLLOWING");
+  return take(p, "FOLLOWING") || take(p, "PRECEDING") || fail_syntax(p);
+}
+
+/* Parses ROWS or RANGE and what follows; without it, the frame is SQL's default. */
+static bool parse_frame(query_parser *p, tsx_over *over) {
+  over->last.edge = TSX_EDGE_CURRENT;
+  if (at(p, "GROUPS")) return refuse(p, p->token.text, p->token.text + p->token.size, "GROUPS") != NULL;
+  over->rows = take(p, "ROWS");
+  if (!over->rows && !take(p, "RANGE")) return true;
+  if (take(p, "BETWEEN")) {
+    if (!parse_frame_end(p, &over->start) || expect(p, "AND") < 0 || !parse_frame_end(p, &over->last)) return false;
+  } else if (!parse_frame_end(p, &over->start)) {
+    return false;
+  }
+  if (take(p, "EXCLUDE") && !(take(p, "NO") && take(p, "OTHERS")))
+    return refuse(p, p->token.text, p->token.text + p->token.size, "EXCLUDE") != NULL;
+  return true;
+}
+
+/* Parses (PARTITION BY ... ORDER BY ... frame). */
+static tsx_over *parse_window_definition(query_parser *p) {
+  tsx_over *over = tsx_arena_take(&p->select->arena, sizeof *over);
+  if (!over) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  over->begin = p->token.text;
+  if (expect(p, "(") < 0) return NULL;
+  if (take(p, "PARTITION")) {
+    if (expect(p, "BY") < 0) return NULL;
+    do {
+      if (!grow(p, (void **)&over->partition, over->partition_count, sizeof *over->partition) ||
+          !(over->partition[over->partition_count++] = parse_expression(p)))
+        return NULL;
+    } while (take(p, ","));
+  }
+  if (take(p, "ORDER")) {
+    if (expect(p, "BY") < 0 || !(over->order = parse_expression(p))) return NULL;
+    over->descending = take(p, "DESC");
+    if (!over->descending) take(p, "ASC");
+    if (at(p, ",") || at(p, "NULLS")) {
+      refuse(p, over->begin, p->token.text + p->token.size,
+             "ORDER BY of a window is one dimension, or what rises with it");
+      return NULL;
+    }
+  }
+  const char *frame = p->token.text;
+  if (!parse_frame(p, over)) return NULL;
+  if (!at(p, ")") && p->last_end <= frame) {
+    refuse(p, over->begin, p->token.text + p->token.size, "a window that builds on another");
+    p->doubt.any = true;
+    return NULL;
+  }
+  if (expect(p, ")") < 0) return NULL;
+  over->end = p->last_end;
+  return over;
+}
+
+/* Parses OVER, which makes a call a window function. */
+static tsx_expr *parse_over(query_parser *p, tsx_expr *tree) {
+  tsx_windowing *windows = &p->select->windows;
+  advance(p);
+  if (at(p, "(")) {
+    tree->over = parse_window_definition(p);
+  } else if (p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME) {
+    tree->over = tsx_arena_take(&p->select->arena, sizeof *tree->over);
+    if (tree->over && (tree->over->name = copy_name(p))) {
+      tree->over->begin = p->token.text;
+      advance(p);
+      tree->over->end = p->last_end;
+    } else {
+      tsx_out_of_memory(p->error);
+    }
+  } else {
+    return fail_syntax(p);
+  }
+  if (!tree->over || p->error->code) return NULL;
+  tree->kind = TSX_EXPR_WINDOW;
+  tree->end = p->last_end;
+  if (windows->count++ == 0) windows->level = p->level;
+  else if (windows->level != p->level) windows->other = tree;
+  tree->column = -1;
+  return tree;
+}
+
+/* After the arguments of a call: parses FILTER and OVER. */
+static tsx_expr *parse_after_call(query_parser *p, tsx_expr *tree) {
+  if (at(p, "FILTER") && follows(p, "(")) {
+    const bool subqueries = p->subqueries;
+    p->subqueries = false;
+    advance(p);
+    advance(p);
+    if (expect(p, "WHERE") < 0 || !(tree->call.filter = parse_expression(p)) || expect(p, ")") < 0) return NULL;
+    p->subqueries = subqueries;
+    tree->end = p->last_end;
+    if (tree->kind != TSX_EXPR_AGGREGATE) return fail_syntax(p);
+  }
+  return at(p, "OVER") ? parse_over(p, tree) : tree;
+}
+
+static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
+  tsx_expr *tree = make_node(p, TSX_EXPR_FUNCTION, begin);
+  advance(p); /* the parenthesis */
+  if (!tree) return NULL;
+  tree->name = name;
+  if (take(p, "*")) tree->call.star = true;
+  else if (take(p, "DISTINCT")) tree->call.distinct = true;
+  else take(p, "ALL");
+  if (tree->call.star || at(p, ")")) {
+    if (expect(p, ")") < 0) return NULL;
+  } else if (!parse_list(p, tree)) {
+    return NULL;
+  }
+  tree->end = p->last_end;
+  if (at(p, "OVER") && !tree->call.star && !tree->call.distinct &&
+      (tree->call.function = tsx_window_function(tree->name, tree->count)))
+    return parse_over(p, tree);
+  return find_function(p, tree) ? parse_after_call(p, tree) : NULL;
+}
+
+/* Parses [table.]name, or a call. */
+static tsx_expr *parse_named(query_parser *p, const char *begin) {
+  const bool word = p->token.kind == TSX_TOKEN_WORD;
+  char *name = copy_name(p);
+  advance(p);
+  if (!name) return NULL;
+  if (word && at(p, "(")) {
+    for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+    return parse_call(p, name, begin);
+  }
+  tsx_expr *tree = make_node(p, TSX_EXPR_NAME, begin);
+  if (!tree) return NULL;
+  tree->name = name;
+  if (take(p, ".")) {
+    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return fail_syntax(p);
+    tree->table = name;
+    if (!(tree->name = copy_name(p))) return NULL;
+    advance(p);
+    tree->end = p->last_end;
+    if (at(p, ".")) {
+      advance(p);
+      advance(p);
+      return refuse(p, begin, p->last_end, "write table.column");
+    }
+  } else if (word && is_constant_word(name)) {
+    tree->kind = TSX_EXPR_LITERAL;
+  }
+  return tree;
+}
+
+/* Refuses what is in parentheses, quoting all of it. The open one has been taken. */
+static tsx_expr *refuse_subquery(query_parser *p, const char *begin) {
   int open = 0;
   while (p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0)) {
     open += at(p, "(") - at(p, ")");
-    parse_advance(p);
+    advance(p);
   }
-  if (at(p, ")")) parse_advance(p);
-  return parse_refuse(p, begin, p->last_end, "subqueries");
+  if (at(p, ")")) advance(p);
+  return refuse(p, begin, p->last_end, "subqueries");
 }
 
 /* Parses the rest of (SELECT ...) as a scalar: subquery.c looks into it. */
-static tsx_expr *parse_scalar(query_parser *p, const char *begin) {
+static tsx_expr *parse_scalar_subquery(query_parser *p, const char *begin) {
   tsx_select *s = p->select;
   int open = 0;
-  for (; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0);
-       parse_advance(p))
+  for (; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0); advance(p))
     open += at(p, "(") - at(p, ")");
-  if (parse_expect(p, ")") < 0) return NULL;
-  tsx_expr *tree = parse_node(p, TSX_EXPR_SUBQUERY, begin);
-  if (!tree || !parse_grow(p, (void **)&s->subqueries, s->subquery_count, sizeof *s->subqueries)) return NULL;
+  if (expect(p, ")") < 0) return NULL;
+  tsx_expr *tree = make_node(p, TSX_EXPR_SUBQUERY, begin);
+  if (!tree || !grow(p, (void **)&s->subqueries, s->subquery_count, sizeof *s->subqueries)) return NULL;
   return s->subqueries[s->subquery_count++] = tree;
 }
 
 static tsx_expr *parse_primary(query_parser *p) {
   const char *begin = p->token.text;
   switch (p->token.kind) {
-  case TSX_TOKEN_BLOB: return parse_refuse(p, begin, begin + p->token.size, "blobs");
+  case TSX_TOKEN_BLOB: return refuse(p, begin, begin + p->token.size, "blobs");
   case TSX_TOKEN_NUMBER:
-  case TSX_TOKEN_STRING: parse_advance(p); return parse_node(p, TSX_EXPR_LITERAL, begin);
+  case TSX_TOKEN_STRING: advance(p); return make_node(p, TSX_EXPR_LITERAL, begin);
   case TSX_TOKEN_NAME: return parse_named(p, begin);
   case TSX_TOKEN_WORD: break;
   case TSX_TOKEN_MARK:
@@ -513,26 +527,26 @@ static tsx_expr *parse_primary(query_parser *p) {
       tsx_fail(p->error, TSR_ERROR, "parameters are not allowed in tessera_query");
       return NULL;
     }
-    if (!take(p, "(")) return parse_lost(p);
-    if (at(p, "SELECT") && p->subqueries) return parse_scalar(p, begin);
-    if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
+    if (!take(p, "(")) return fail_syntax(p);
+    if (at(p, "SELECT") && p->subqueries) return parse_scalar_subquery(p, begin);
+    if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return refuse_subquery(p, begin);
     tsx_expr *inner = parse_expression(p);
-    if (inner && at(p, ",")) return parse_refuse(p, begin, p->token.text + 1, "row values");
-    return inner && parse_expect(p, ")") == TSR_OK ? inner : NULL;
+    if (inner && at(p, ",")) return refuse(p, begin, p->token.text + 1, "row values");
+    return inner && expect(p, ")") == TSR_OK ? inner : NULL;
   case TSX_TOKEN_END:
   case TSX_TOKEN_BAD:
-  default: return parse_lost(p);
+  default: return fail_syntax(p);
   }
   if (at(p, "CASE")) return parse_case(p, begin);
-  if (at(p, "CAST") && parse_follows(p, "(")) return parse_cast(p, begin);
-  if (at(p, "NOT") && !parse_follows(p, "EXISTS")) return parse_not(p);
+  if (at(p, "CAST") && follows(p, "(")) return parse_cast(p, begin);
+  if (at(p, "NOT") && !follows(p, "EXISTS")) return parse_not(p);
   if (at(p, "EXISTS") || at(p, "NOT")) {
-    while (!at(p, "(") && p->token.kind != TSX_TOKEN_END) parse_advance(p);
+    while (!at(p, "(") && p->token.kind != TSX_TOKEN_END) advance(p);
     take(p, "(");
-    return parse_subquery(p, begin);
+    return refuse_subquery(p, begin);
   }
-  const bool call = (at(p, "LIKE") || at(p, "GLOB")) && parse_follows(p, "(");
-  return tsx_token_reserved(&p->token) && !call ? parse_lost(p) : parse_named(p, begin);
+  const bool call = (at(p, "LIKE") || at(p, "GLOB")) && follows(p, "(");
+  return tsx_token_reserved(&p->token) && !call ? fail_syntax(p) : parse_named(p, begin);
 }
 
 /* ---- Operators --------------------------------------------------------------------------------------------------- */
@@ -545,26 +559,24 @@ static tsx_expr *parse_unary(query_parser *p) {
   const char *begin = p->token.text;
   for (int i = 0; i < 3; i++) {
     if (!at(p, signs[i].mark)) continue;
-    if (++p->depth > PARSE_DEPTH_MAX) {
-      tsx_fail(p->error, TSR_ERROR, "expressions are nested deeper than %d", PARSE_DEPTH_MAX);
-      return NULL;
-    }
-    parse_advance(p);
-    tsx_expr *tree = parse_node(p, TSX_EXPR_UNARY, begin);
-    if (!tree || !parse_operand(p, tree, parse_unary(p))) return NULL;
+    p->depth++;
+    if (!check_depth(p, 0)) return NULL;
+    advance(p);
+    tsx_expr *tree = make_node(p, TSX_EXPR_UNARY, begin);
+    if (!tree || !add_operand(p, tree, parse_unary(p))) return NULL;
     p->depth--;
     tree->operation = signs[i].operation;
     return tree;
   }
   tsx_expr *tree = parse_primary(p);
   if (tree && at(p, "COLLATE")) {
-    parse_advance(p);
-    if (!at(p, "BINARY")) return parse_refuse(p, begin, p->token.text + p->token.size, "COLLATE");
-    parse_advance(p); /* BINARY is how all texts are compared */
+    advance(p);
+    if (!at(p, "BINARY")) return refuse(p, begin, p->token.text + p->token.size, "COLLATE");
+    advance(p); /* BINARY is how all texts are compared */
     tree->collated = true;
     if (tree->kind != TSX_EXPR_LITERAL) tree->end = p->last_end; /* GROUP BY 1 COLLATE BINARY: the first item */
   }
-  if (tree && at(p, "->")) return parse_refuse(p, begin, p->token.text + 2, "JSON");
+  if (tree && at(p, "->")) return refuse(p, begin, p->token.text + 2, "JSON");
   return tree;
 }
 
@@ -583,7 +595,7 @@ static const operator_mark operator_marks[] = {
     {"-", 2, TSR_OP_SUBTRACT},       {"*", 3, TSR_OP_MULTIPLY},     {"/", 3, TSR_OP_DIVIDE},
     {"%", 3, TSR_OP_REMAINDER},      {"||", 4, TSR_OP_COUNT}};
 
-static const operator_mark *parse_mark(const query_parser *p, int level) {
+static const operator_mark *find_operator(const query_parser *p, int level) {
   for (size_t i = 0; i < sizeof operator_marks / sizeof *operator_marks; i++)
     if (operator_marks[i].level == level && p->token.kind == TSX_TOKEN_MARK && at(p, operator_marks[i].mark))
       return &operator_marks[i];
@@ -591,19 +603,13 @@ static const operator_mark *parse_mark(const query_parser *p, int level) {
 }
 
 /* Makes a node of two operands. A chain of operators of one level needs no recursion here, but builds a deep tree: so
- * the callers count its length as depth (parse_deeper). */
-static tsx_expr *parse_pair(query_parser *p, tsx_expr_kind kind, tsr_operation operation, const char *begin,
-                            tsx_expr *left, tsx_expr *right) {
-  tsx_expr *tree = left && right ? parse_node(p, kind, begin) : NULL;
-  if (!tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, right)) return NULL;
+ * the callers count its length as depth. */
+static tsx_expr *make_pair(query_parser *p, tsx_expr_kind kind, tsr_operation operation, const char *begin,
+                           tsx_expr *left, tsx_expr *right) {
+  tsx_expr *tree = left && right ? make_node(p, kind, begin) : NULL;
+  if (!tree || !add_operand(p, tree, left) || !add_operand(p, tree, right)) return NULL;
   tree->operation = operation;
   return tree;
-}
-
-static bool parse_deeper(query_parser *p, uint32_t more) {
-  if (p->depth + more <= PARSE_DEPTH_MAX) return true;
-  if (!p->error->code) tsx_fail(p->error, TSR_ERROR, "expressions are nested deeper than %d", PARSE_DEPTH_MAX);
-  return false;
 }
 
 static tsx_expr *parse_level(query_parser *p, int level) {
@@ -611,11 +617,11 @@ static tsx_expr *parse_level(query_parser *p, int level) {
   if (level == LEVEL_TIGHTEST) return parse_unary(p);
   tsx_expr *tree = parse_level(p, level + 1);
   const operator_mark *mark;
-  for (uint32_t chain = 1; tree && (mark = parse_mark(p, level)); chain++) {
-    parse_advance(p);
-    if (!parse_deeper(p, chain)) return NULL;
-    tree = parse_pair(p, level == 4 ? TSX_EXPR_CONCATENATE : TSX_EXPR_BINARY, mark->operation, begin, tree,
-                      parse_level(p, level + 1));
+  for (uint32_t chain = 1; tree && (mark = find_operator(p, level)); chain++) {
+    advance(p);
+    if (!check_depth(p, chain)) return NULL;
+    tree = make_pair(p, level == 4 ? TSX_EXPR_CONCATENATE : TSX_EXPR_BINARY, mark->operation, begin, tree,
+                     parse_level(p, level + 1));
   }
   return tree;
 }
@@ -623,80 +629,79 @@ static tsx_expr *parse_level(query_parser *p, int level) {
 static tsx_expr *parse_equality(query_parser *p);
 
 static tsx_expr *parse_between(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_BETWEEN, begin);
-  if (!tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, parse_equality(p)) ||
-      parse_expect(p, "AND") < 0 || !parse_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
+  tsx_expr *tree = make_node(p, TSX_EXPR_BETWEEN, begin);
+  if (!tree || !add_operand(p, tree, left) || !add_operand(p, tree, parse_equality(p)) || expect(p, "AND") < 0 ||
+      !add_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
     return NULL;
   tree->negated = negated;
   return tree;
 }
 
 static tsx_expr *parse_in(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_IN, begin);
-  if (!tree || !parse_operand(p, tree, left)) return NULL;
+  tsx_expr *tree = make_node(p, TSX_EXPR_IN, begin);
+  if (!tree || !add_operand(p, tree, left)) return NULL;
   tree->negated = negated;
-  if (!at(p, "(")) return parse_refuse(p, begin, p->token.text + p->token.size, "IN with a table");
-  parse_advance(p);
-  if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
+  if (!at(p, "(")) return refuse(p, begin, p->token.text + p->token.size, "IN with a table");
+  advance(p);
+  if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return refuse_subquery(p, begin);
   if (!take(p, ")")) return parse_list(p, tree);
   tree->end = p->last_end;
   return tree;
 }
 
 static tsx_expr *parse_like(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
-  char *name = parse_name_text(p);
-  parse_advance(p);
-  tsx_expr *tree = parse_node(p, TSX_EXPR_LIKE, begin);
-  if (!name || !tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
+  char *name = copy_name(p);
+  advance(p);
+  tsx_expr *tree = make_node(p, TSX_EXPR_LIKE, begin);
+  if (!name || !tree || !add_operand(p, tree, left) || !add_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
     return NULL;
   for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
   tree->name = name;
   tree->negated = negated;
-  if (at(p, "ESCAPE")) return parse_refuse(p, begin, p->token.text + p->token.size, "ESCAPE");
+  if (at(p, "ESCAPE")) return refuse(p, begin, p->token.text + p->token.size, "ESCAPE");
   return tree;
 }
 
 static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
   bool negated = take(p, "NOT");
-  if (at(p, "DISTINCT") && parse_follows(p, "FROM")) {
-    parse_advance(p);
-    parse_advance(p);
+  if (at(p, "DISTINCT") && follows(p, "FROM")) {
+    advance(p);
+    advance(p);
     negated = !negated;
   }
   const bool truth = at(p, "TRUE") || at(p, "FALSE");
   tsx_expr *right = parse_level(p, LEVEL_COMPARISON);
-  tsx_expr *tree = parse_pair(p, TSX_EXPR_BINARY, negated ? TSR_OP_IS_NOT : TSR_OP_IS, begin, left, right);
+  tsx_expr *tree = make_pair(p, TSX_EXPR_BINARY, negated ? TSR_OP_IS_NOT : TSR_OP_IS, begin, left, right);
   if (!tree || !truth || right->kind != TSX_EXPR_LITERAL) return tree;
   tree->operation = TSR_OP_COUNT; /* x IS TRUE tests the truth of x; it does not compare x with 1 */
   tree->negated = negated;
   return tree;
 }
 
-static tsx_expr *parse_test(query_parser *p, tsx_expr *left, tsr_operation operation, const char *begin) {
-  tsx_expr *tree = parse_node(p, TSX_EXPR_UNARY, begin);
-  if (!tree || !parse_operand(p, tree, left)) return NULL;
+static tsx_expr *make_test(query_parser *p, tsx_expr *left, tsr_operation operation, const char *begin) {
+  tsx_expr *tree = make_node(p, TSX_EXPR_UNARY, begin);
+  if (!tree || !add_operand(p, tree, left)) return NULL;
   tree->operation = operation;
   return tree;
 }
 
 /* Parses one of = == <> != IS BETWEEN IN LIKE GLOB ISNULL NOTNULL and its right side. Sets *more to false if there is
  * no such operator. */
-static tsx_expr *parse_equal(query_parser *p, tsx_expr *left, const char *begin, bool *more) {
+static tsx_expr *parse_equality_operator(query_parser *p, tsx_expr *left, const char *begin, bool *more) {
   if (take(p, "=") || take(p, "=="))
-    return parse_pair(p, TSX_EXPR_BINARY, TSR_OP_EQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
+    return make_pair(p, TSX_EXPR_BINARY, TSR_OP_EQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
   if (take(p, "<>") || take(p, "!="))
-    return parse_pair(p, TSX_EXPR_BINARY, TSR_OP_UNEQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
+    return make_pair(p, TSX_EXPR_BINARY, TSR_OP_UNEQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
   if (take(p, "IS")) return parse_is(p, left, begin);
-  if (take(p, "ISNULL")) return parse_test(p, left, TSR_OP_IS_NULL, begin);
-  if (take(p, "NOTNULL")) return parse_test(p, left, TSR_OP_NOT_NULL, begin);
+  if (take(p, "ISNULL")) return make_test(p, left, TSR_OP_IS_NULL, begin);
+  if (take(p, "NOTNULL")) return make_test(p, left, TSR_OP_NOT_NULL, begin);
   const bool negated = take(p, "NOT");
-  if (negated && take(p, "NULL")) return parse_test(p, left, TSR_OP_NOT_NULL, begin);
+  if (negated && take(p, "NULL")) return make_test(p, left, TSR_OP_NOT_NULL, begin);
   if (take(p, "BETWEEN")) return parse_between(p, left, negated, begin);
   if (take(p, "IN")) return parse_in(p, left, negated, begin);
   if (at(p, "LIKE") || at(p, "GLOB")) return parse_like(p, left, negated, begin);
-  if (at(p, "MATCH") || at(p, "REGEXP"))
-    return parse_refuse(p, begin, p->token.text + p->token.size, "MATCH and REGEXP");
-  if (negated) return parse_lost(p);
+  if (at(p, "MATCH") || at(p, "REGEXP")) return refuse(p, begin, p->token.text + p->token.size, "MATCH and REGEXP");
+  if (negated) return fail_syntax(p);
   *more = false;
   return left;
 }
@@ -706,42 +711,38 @@ static tsx_expr *parse_equality(query_parser *p) {
   tsx_expr *tree = parse_level(p, LEVEL_COMPARISON);
   bool more = true;
   for (uint32_t chain = 1; tree && more; chain++) {
-    if (!parse_deeper(p, chain)) return NULL;
-    tree = parse_equal(p, tree, begin, &more);
+    if (!check_depth(p, chain)) return NULL;
+    tree = parse_equality_operator(p, tree, begin, &more);
   }
   return tree;
 }
 
 static tsx_expr *parse_not(query_parser *p) {
   const char *begin = p->token.text;
-  if (!at(p, "NOT") || parse_follows(p, "EXISTS")) return parse_equality(p);
-  if (++p->depth > PARSE_DEPTH_MAX) {
-    parse_deeper(p, 0);
-    return NULL;
-  }
-  parse_advance(p);
+  if (!at(p, "NOT") || follows(p, "EXISTS")) return parse_equality(p);
+  p->depth++;
+  if (!check_depth(p, 0)) return NULL;
+  advance(p);
   tsx_expr *operand = parse_not(p);
   p->depth--;
-  return operand ? parse_test(p, operand, TSR_OP_NOT, begin) : NULL;
+  return operand ? make_test(p, operand, TSR_OP_NOT, begin) : NULL;
 }
 
 static tsx_expr *parse_and(query_parser *p) {
   const char *begin = p->token.text;
   tsx_expr *tree = parse_not(p);
   for (uint32_t chain = 1; tree && take(p, "AND"); chain++)
-    tree = parse_deeper(p, chain) ? parse_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, begin, tree, parse_not(p)) : NULL;
+    tree = check_depth(p, chain) ? make_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, begin, tree, parse_not(p)) : NULL;
   return tree;
 }
 
 static tsx_expr *parse_expression(query_parser *p) {
   const char *begin = p->token.text;
-  if (++p->depth > PARSE_DEPTH_MAX) {
-    parse_deeper(p, 0);
-    return NULL;
-  }
+  p->depth++;
+  if (!check_depth(p, 0)) return NULL;
   tsx_expr *tree = parse_and(p);
   for (uint32_t chain = 1; tree && take(p, "OR"); chain++)
-    tree = parse_deeper(p, chain) ? parse_pair(p, TSX_EXPR_BINARY, TSR_OP_OR, begin, tree, parse_and(p)) : NULL;
+    tree = check_depth(p, chain) ? make_pair(p, TSX_EXPR_BINARY, TSR_OP_OR, begin, tree, parse_and(p)) : NULL;
   p->depth--;
   return tree;
 }
@@ -749,40 +750,37 @@ static tsx_expr *parse_expression(query_parser *p) {
 /* ---- The SELECT -------------------------------------------------------------------------------------------------- */
 
 /* Returns true if a tree names the table in front of some column. */
-static bool parse_mentions(const tsx_expr *tree, const char *table) {
+static bool mentions_table(const tsx_expr *tree, const char *table) {
   if (tree->table && !sqlite3_stricmp(tree->table, table)) return true;
-  if ((tree->base && parse_mentions(tree->base, table)) ||
-      (tree->call.filter && parse_mentions(tree->call.filter, table)))
+  if ((tree->base && mentions_table(tree->base, table)) ||
+      (tree->call.filter && mentions_table(tree->call.filter, table)))
     return true;
   for (uint32_t i = 0; i < tree->count; i++)
-    if (parse_mentions(tree->operands[i], table)) return true;
+    if (mentions_table(tree->operands[i], table)) return true;
   return false;
 }
 
 /* Parses [AS] name. */
 static int parse_alias(query_parser *p, char **alias) {
   const bool as = take(p, "AS");
-  const tsx_token_kind kind = p->token.kind;
-  const bool name =
-      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
-  if (!name) return as ? parse_syntax(p) : TSR_OK;
-  if (!(*alias = parse_name_text(p))) return TSR_NOMEM;
-  parse_advance(p);
+  if (!at_name(p)) return as ? syntax_error(p) : TSR_OK;
+  if (!(*alias = copy_name(p))) return TSR_NOMEM;
+  advance(p);
   return TSR_OK;
 }
 
 static int parse_item(query_parser *p) {
   tsx_select *s = p->select;
   tsx_tokens ahead = p->tokens;
-  if (!parse_grow(p, (void **)&s->items, s->item_count, sizeof *s->items)) return TSR_NOMEM;
+  if (!grow(p, (void **)&s->items, s->item_count, sizeof *s->items)) return TSR_NOMEM;
   tsx_item *item = &s->items[s->item_count++];
   *item = (tsx_item){.begin = p->token.text};
   tsx_tokens_next(&ahead);
   const bool dot = tsx_token_is(&ahead.token, ".");
   if (dot) tsx_tokens_next(&ahead);
   if (dot && tsx_token_is(&ahead.token, "*")) {
-    if (!(item->star = parse_name_text(p))) return TSR_NOMEM;
-    for (int i = 0; i < 3; i++) parse_advance(p);
+    if (!(item->star = copy_name(p))) return TSR_NOMEM;
+    for (int i = 0; i < 3; i++) advance(p);
   } else if (take(p, "*")) {
     item->star = tsx_arena_copy(&s->arena, "", 0);
     if (!item->star) return tsx_out_of_memory(p->error);
@@ -797,86 +795,84 @@ static int parse_item(query_parser *p) {
 static int parse_times(query_parser *p, tsx_expr **times) {
   for (int i = 0;; i++) {
     if (i == 2) {
-      parse_refuse(p, p->token.text, p->token.text + p->token.size, "a table takes two times, as_of and since");
+      refuse(p, p->token.text, p->token.text + p->token.size, "a table takes two times, as_of and since");
       return p->error->code;
     }
     if (!(times[i] = parse_expression(p))) return p->error->code;
-    if (!take(p, ",")) return parse_expect(p, ")");
+    if (!take(p, ",")) return expect(p, ")");
   }
 }
 
 /* Parses [schema.]table [(times)] [[AS] name]. */
 static int parse_table(query_parser *p, tsx_source *source) {
   source->quoted = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
-  if ((p->token.kind != TSX_TOKEN_WORD || tsx_token_reserved(&p->token)) && !source->quoted) return parse_syntax(p);
+  if (!at_name(p)) return syntax_error(p);
   source->begin = p->token.text;
-  if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
-  parse_advance(p);
+  if (!(source->table = copy_name(p))) return TSR_NOMEM;
+  advance(p);
   if (take(p, ".")) {
-    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return syntax_error(p);
     source->qualified = true;
     source->schema = source->table;
-    if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
-    parse_advance(p);
+    if (!(source->table = copy_name(p))) return TSR_NOMEM;
+    advance(p);
   }
   source->end = p->last_end;
   if (at(p, "(")) source->times_begin = p->token.text;
   const int code = take(p, "(") && !take(p, ")") ? parse_times(p, source->times) : TSR_OK;
   if (source->times_begin) source->times_end = p->last_end;
   if (code < 0 || parse_alias(p, &source->alias) < 0) return p->error->code;
-  if (!source->times_begin && at(p, "NOT") && parse_follows(p, "INDEXED")) { /* no table here has an index */
-    parse_advance(p);
-    parse_advance(p);
+  if (!source->times_begin && at(p, "NOT") && follows(p, "INDEXED")) { /* no table here has an index */
+    advance(p);
+    advance(p);
   }
   return TSR_OK;
 }
 
-/* Parses the condition of a join in words that are not in the text. */
-static int parse_condition(query_parser *p, tsx_join *join, sqlite3_str *words) {
+/* Parses the condition of a join from words that the parser has written itself. */
+static int parse_written_on(query_parser *p, tsx_join *join, sqlite3_str *words) {
   char *text = sqlite3_str_finish(words);
   char *copy = text ? tsx_arena_copy(&p->select->arena, text, strlen(text)) : NULL;
   sqlite3_free(text);
   if (!copy) return tsx_out_of_memory(p->error);
   query_parser own = {.select = p->select, .tokens = tsx_tokens_of(copy), .last_end = copy, .error = p->error};
-  parse_merge(&own);
+  merge_marks(&own);
   join->on.tree = parse_expression(&own);
   return join->on.tree ? TSR_OK : p->error->code;
 }
 
 /* Parses the columns of USING, and writes the terms that they stand for. */
-static int parse_same(query_parser *p, tsx_join *join, sqlite3_str *words) {
+static int parse_using_columns(query_parser *p, tsx_join *join, sqlite3_str *words) {
   const char **names = NULL;
-  TSX_TRY(parse_expect(p, "("));
+  TSX_TRY(expect(p, "("));
   do {
-    const bool name = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING ||
-                      (p->token.kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
-    if (!name) return parse_syntax(p);
-    if (!parse_grow(p, (void **)&names, join->same_count, sizeof *names)) return TSR_NOMEM;
-    if (!(names[join->same_count] = parse_name_text(p))) return TSR_NOMEM;
+    if (!at_name(p)) return syntax_error(p);
+    if (!grow(p, (void **)&names, join->same_count, sizeof *names)) return TSR_NOMEM;
+    if (!(names[join->same_count] = copy_name(p))) return TSR_NOMEM;
     sqlite3_str_appendf(words, "%s\"%w\" = \"%w\".\"%w\"", join->same_count ? " AND " : "", names[join->same_count],
                         tsx_source_name(&join->source), names[join->same_count]);
     join->same_count++;
-    parse_advance(p);
+    advance(p);
   } while (take(p, ","));
   join->same = names;
-  return parse_expect(p, ")");
+  return expect(p, ")");
 }
 
 /* Parses (column, ...) after USING, which means ON column = table.column AND ... */
 static int parse_using(query_parser *p, tsx_join *join) {
   sqlite3_str *words = sqlite3_str_new(NULL);
-  const int code = parse_same(p, join, words);
-  if (code >= 0) return parse_condition(p, join, words);
+  const int code = parse_using_columns(p, join, words);
+  if (code >= 0) return parse_written_on(p, join, words);
   sqlite3_free(sqlite3_str_finish(words));
   return code;
 }
 
 /* Writes the terms of WHERE, joined by AND, that are an = and name the table in front of a column. */
-static void parse_terms(const tsx_expr *tree, const char *table, sqlite3_str *words) {
+static void append_equalities(const tsx_expr *tree, const char *table, sqlite3_str *words) {
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
-    parse_terms(tree->operands[0], table, words);
-    parse_terms(tree->operands[1], table, words);
-  } else if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL && parse_mentions(tree, table)) {
+    append_equalities(tree->operands[0], table, words);
+    append_equalities(tree->operands[1], table, words);
+  } else if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL && mentions_table(tree, table)) {
     sqlite3_str_appendf(words, "%s(%.*s)", sqlite3_str_length(words) ? " AND " : "", (int)(tree->end - tree->begin),
                         tree->begin);
   }
@@ -884,27 +880,27 @@ static void parse_terms(const tsx_expr *tree, const char *table, sqlite3_str *wo
 
 /* Makes the conditions of the tables behind commas, once WHERE is known. It keeps the terms, too: they hold for each
  * row of an inner join. */
-static int parse_commas(query_parser *p) {
+static int make_comma_conditions(query_parser *p) {
   tsx_select *s = p->select;
   for (uint32_t j = 0; j < s->join_count; j++) {
     tsx_join *join = &s->joins[j];
     if (!join->comma) continue;
     sqlite3_str *words = sqlite3_str_new(NULL);
-    if (s->where) parse_terms(s->where, tsx_source_name(&join->source), words);
+    if (s->where) append_equalities(s->where, tsx_source_name(&join->source), words);
     if (sqlite3_str_length(words) == 0) {
       const bool lacks_memory = sqlite3_str_errcode(words) != SQLITE_OK;
       sqlite3_free(sqlite3_str_finish(words));
       if (lacks_memory) return tsx_out_of_memory(p->error);
       continue;
     }
-    TSX_TRY(parse_condition(p, join, words));
+    TSX_TRY(parse_written_on(p, join, words));
   }
   return TSR_OK;
 }
 
 /* Parses a table and ON or USING, after the word JOIN; after a comma, the table. */
 static int parse_joined(query_parser *p, tsx_join *join) {
-  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
+  if (at(p, "(")) refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
   if (p->error->code) return p->error->code;
   const int code = parse_table(p, &join->source);
   if (code < 0 || join->comma) return code;
@@ -921,7 +917,7 @@ static int parse_joins(query_parser *p) {
     const bool comma = take(p, ","), left = !comma && take(p, "LEFT");
     if (left) take(p, "OUTER");
     else if (!comma) take(p, "INNER");
-    if (!comma && parse_expect(p, "JOIN") < 0) return p->error->code;
+    if (!comma && expect(p, "JOIN") < 0) return p->error->code;
     if (s->join_count == TSX_JOINS_MAX) return tsx_fail(p->error, TSR_ERROR, "more than %u joins", TSX_JOINS_MAX);
     tsx_join *join = &s->joins[s->join_count++];
     *join = (tsx_join){.left = left, .comma = comma, .begin = begin, .on.field = TSX_FIELD_NONE};
@@ -929,57 +925,57 @@ static int parse_joins(query_parser *p) {
   }
   for (const char *const *word = others; *word; word++)
     if (at(p, *word))
-      parse_refuse(p, p->token.text, p->token.text + p->token.size, "joins other than JOIN and LEFT JOIN with ON");
+      refuse(p, p->token.text, p->token.text + p->token.size, "joins other than JOIN and LEFT JOIN with ON");
   return p->error->code;
 }
 
-/* Makes the condition of an inner SELECT one of WHERE. */
-static int parse_both(query_parser *p, tsx_expr *inner) {
+/* ANDs the condition of an inner SELECT to WHERE. */
+static int and_where(query_parser *p, tsx_expr *inner) {
   tsx_select *s = p->select;
-  if (inner && s->where) s->where = parse_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, inner->begin, inner, s->where);
+  if (inner && s->where) s->where = make_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, inner->begin, inner, s->where);
   else if (inner) s->where = inner;
   return !inner || s->where ? TSR_OK : p->error->code;
 }
 
-static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level);
+static int parse_from_subquery(query_parser *p, tsx_inner *inner, uint32_t level);
 
 /* Parses WINDOW name AS (...), ... */
 static int parse_named_windows(query_parser *p) {
   tsx_windowing *windows = &p->select->windows;
   if (!take(p, "WINDOW")) return TSR_OK;
   do {
-    if (!parse_grow(p, (void **)&windows->names, windows->name_count, sizeof *windows->names)) return TSR_NOMEM;
+    if (!grow(p, (void **)&windows->names, windows->name_count, sizeof *windows->names)) return TSR_NOMEM;
     tsx_window_name *made = &windows->names[windows->name_count++];
     *made = (tsx_window_name){.level = p->level};
     if (p->token.kind != TSX_TOKEN_NAME && (p->token.kind != TSX_TOKEN_WORD || tsx_token_reserved(&p->token)))
-      return parse_syntax(p);
-    if (!(made->name = parse_name_text(p))) return TSR_NOMEM;
-    parse_advance(p);
-    if (parse_expect(p, "AS") < 0 || !(made->over = parse_over(p))) return p->error->code;
+      return syntax_error(p);
+    if (!(made->name = copy_name(p))) return TSR_NOMEM;
+    advance(p);
+    if (expect(p, "AS") < 0 || !(made->over = parse_window_definition(p))) return p->error->code;
   } while (take(p, ","));
   return TSR_OK;
 }
 
 /* Parses what a subquery in FROM reads. Sets *plain to false if it is more than a table, or such a subquery. */
-static int parse_inner_source(query_parser *p, tsx_inner *inner, uint32_t level, bool *plain) {
+static int parse_subquery_source(query_parser *p, tsx_inner *inner, uint32_t level, bool *plain) {
   tsx_select *s = p->select;
-  *plain = take(p, "FROM") && (!at(p, "(") || parse_follows(p, "SELECT")) && level < TSX_INNER_MAX;
+  *plain = take(p, "FROM") && (!at(p, "(") || follows(p, "SELECT")) && level < TSX_INNER_MAX;
   if (!*plain) return TSR_OK;
   if (!at(p, "(")) return parse_table(p, &s->source);
   if (!(inner->within = tsx_arena_take(&s->arena, sizeof *inner->within))) return tsx_out_of_memory(p->error);
-  return parse_inner(p, inner->within, level + 1);
+  return parse_from_subquery(p, inner->within, level + 1);
 }
 
 /* Parses (SELECT items FROM table [WHERE condition]) [AS name], or with such a subquery in place of the table. The
  * conditions become s->where. */
-static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
+static int parse_from_subquery(query_parser *p, tsx_inner *inner, uint32_t level) {
   tsx_select *s = p->select;
   tsx_item *items = s->items;
   const uint32_t count = s->item_count;
   const char *begin = p->token.text;
   inner->begin = begin;
-  parse_advance(p);
-  parse_advance(p);
+  advance(p);
+  advance(p);
   bool plain = !at(p, "DISTINCT");
   if (plain) take(p, "ALL");
   const uint32_t outer = p->level;
@@ -996,7 +992,7 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   inner->item_count = s->item_count;
   s->items = items;
   s->item_count = count;
-  if (plain) TSX_TRY(parse_inner_source(p, inner, level, &plain));
+  if (plain) TSX_TRY(parse_subquery_source(p, inner, level, &plain));
   tsx_expr *within = s->where;
   s->where = NULL;
   p->subqueries = true;
@@ -1004,12 +1000,12 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   if (plain && take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
   inner->where = s->where;
-  TSX_TRY(parse_both(p, within));
+  TSX_TRY(and_where(p, within));
   TSX_TRY(parse_named_windows(p));
   s->windows.where[level + 1] = s->where;
   p->level = outer;
   if (!plain || !take(p, ")")) {
-    parse_subquery(p, begin);
+    refuse_subquery(p, begin);
     return p->error->code;
   }
   return parse_alias(p, &inner->name);
@@ -1018,13 +1014,13 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
 static int parse_source(query_parser *p) {
   tsx_select *s = p->select;
   const char *begin = p->token.text;
-  if (at(p, "(") && parse_follows(p, "SELECT")) {
-    TSX_TRY(parse_inner(p, &s->inner, 0));
+  if (at(p, "(") && follows(p, "SELECT")) {
+    TSX_TRY(parse_from_subquery(p, &s->inner, 0));
     return parse_joins(p);
   }
   if (at(p, "(")) {
-    parse_advance(p);
-    parse_subquery(p, begin);
+    advance(p);
+    refuse_subquery(p, begin);
     return p->error->code;
   }
   TSX_TRY(parse_table(p, &s->source));
@@ -1034,7 +1030,7 @@ static int parse_source(query_parser *p) {
 static int parse_group(query_parser *p) {
   tsx_select *s = p->select;
   do {
-    if (!parse_grow(p, (void **)&s->group, s->group_count, sizeof *s->group)) return TSR_NOMEM;
+    if (!grow(p, (void **)&s->group, s->group_count, sizeof *s->group)) return TSR_NOMEM;
     if (!(s->group[s->group_count++] = parse_expression(p))) return p->error->code;
   } while (take(p, ","));
   return TSR_OK;
@@ -1043,20 +1039,21 @@ static int parse_group(query_parser *p) {
 static int parse_order(query_parser *p) {
   tsx_select *s = p->select;
   do {
-    if (!parse_grow(p, (void **)&s->order, s->order_count, sizeof *s->order)) return TSR_NOMEM;
+    if (!grow(p, (void **)&s->order, s->order_count, sizeof *s->order)) return TSR_NOMEM;
     tsx_order *order = &s->order[s->order_count++];
     *order = (tsx_order){.item = -1};
     if (!(order->tree = parse_expression(p))) return p->error->code;
     order->rest = p->last_end;
     if (take(p, "DESC")) order->descending = true;
     else take(p, "ASC");
-    if (take(p, "NULLS") && !take(p, "FIRST") && !take(p, "LAST")) return parse_syntax(p);
+    if (take(p, "NULLS") && !take(p, "FIRST") && !take(p, "LAST")) return syntax_error(p);
     order->end = p->last_end;
   } while (take(p, ","));
   return TSR_OK;
 }
 
-static int parse_tail(query_parser *p) {
+/* Parses WHERE, GROUP BY, HAVING, WINDOW, ORDER BY and LIMIT. */
+static int parse_clauses(query_parser *p) {
   tsx_select *s = p->select;
   static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", NULL};
   tsx_expr *inner = s->where;
@@ -1064,12 +1061,12 @@ static int parse_tail(query_parser *p) {
   p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
-  if (parse_both(p, inner) < 0) return p->error->code;
+  if (and_where(p, inner) < 0) return p->error->code;
   s->windows.where[0] = s->where;
-  if (parse_commas(p) < 0) return p->error->code;
-  if (at(p, "GROUP") && parse_follows(p, "BY")) {
-    parse_advance(p);
-    parse_advance(p);
+  if (make_comma_conditions(p) < 0) return p->error->code;
+  if (at(p, "GROUP") && follows(p, "BY")) {
+    advance(p);
+    advance(p);
     if (parse_group(p) < 0) return p->error->code;
   }
   p->subqueries = true;
@@ -1077,12 +1074,12 @@ static int parse_tail(query_parser *p) {
   if (parse_named_windows(p) < 0) return p->error->code;
   for (const char *const *word = compounds; *word; word++)
     if (at(p, *word)) {
-      parse_refuse(p, p->token.text, p->token.text + p->token.size, "one SELECT is evaluated");
+      refuse(p, p->token.text, p->token.text + p->token.size, "one SELECT is evaluated");
       return p->error->code;
     }
-  if (at(p, "ORDER") && parse_follows(p, "BY")) {
-    parse_advance(p);
-    parse_advance(p);
+  if (at(p, "ORDER") && follows(p, "BY")) {
+    advance(p);
+    advance(p);
     if (parse_order(p) < 0) return p->error->code;
   }
   p->subqueries = false;
@@ -1100,10 +1097,10 @@ static int parse_tail(query_parser *p) {
 /* Parses FROM. SQLite allows a SELECT without it; a tessera_query does not. */
 static int parse_from(query_parser *p, const char *begin) {
   if (p->token.kind == TSX_TOKEN_END) {
-    parse_refuse(p, begin, p->last_end, "a SELECT without FROM");
+    refuse(p, begin, p->last_end, "a SELECT without FROM");
     p->doubt.any = true;
   }
-  if (p->error->code || parse_expect(p, "FROM") < 0) return p->error->code;
+  if (p->error->code || expect(p, "FROM") < 0) return p->error->code;
   return parse_source(p);
 }
 
@@ -1119,8 +1116,8 @@ static int parse_select(query_parser *p) {
   while (take(p, ","));
   p->subqueries = false;
   TSX_TRY(parse_from(p, begin));
-  TSX_TRY(parse_tail(p));
-  return p->token.kind == TSX_TOKEN_END ? TSR_OK : parse_syntax(p);
+  TSX_TRY(parse_clauses(p));
+  return p->token.kind == TSX_TOKEN_END ? TSR_OK : syntax_error(p);
 }
 
 int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error) {
@@ -1128,7 +1125,7 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   *doubt = (tsx_parse_doubt){0};
   if (!(select->text = tsx_arena_copy(&select->arena, text, strlen(text)))) return tsx_out_of_memory(error);
   query_parser p = {.select = select, .tokens = tsx_tokens_of(select->text), .error = error};
-  parse_merge(&p);
+  merge_marks(&p);
   p.last_end = p.token.text;
   const int code = parse_select(&p);
   *doubt = p.doubt;

@@ -593,6 +593,9 @@ const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_
 /* Reads the rows of the joins with bindings. */
 int tsx_joined_read(tsx_query *query, tsr_error *error);
 
+/* Writes the words of a tree of the joined table alone for the SELECT that reads its rows. */
+void tsx_joined_append(tsx_query *query, const tsx_expr *tree, sqlite3_str *out);
+
 /* Returns the distinct values of a bound column as rows for SQLite: the value is in *slot, its number (from 1) is the
  * rowid. */
 tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);

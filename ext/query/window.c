@@ -29,19 +29,19 @@ typedef struct tsx_window_use {
   bool dropped; /* no value of it is asked for any more */
 } tsx_window_use;
 
-static int window_refuse(const tsx_query *query, const tsx_expr *tree, const char *why, tsr_error *error) {
+static int refuse(const tsx_query *query, const tsx_expr *tree, const char *why, tsr_error *error) {
   return tsx_not_evaluated(&query->select, tree->begin, tree->end, why, error);
 }
 
-static bool window_is(const tsx_expr *tree, const char *name) { return !strcmp(tree->name, name); }
+static bool is_function(const tsx_expr *tree, const char *name) { return !strcmp(tree->name, name); }
 
-static bool window_shifts(const tsx_expr *tree) { return window_is(tree, "lag") || window_is(tree, "lead"); }
+static bool shifts_row(const tsx_expr *tree) { return is_function(tree, "lag") || is_function(tree, "lead"); }
 
 /* Returns true if the function needs ORDER BY, and counts rows whatever the frame. */
-static bool window_counts_rows(const tsx_expr *tree) { return window_shifts(tree) || window_is(tree, "row_number"); }
+static bool counts_rows(const tsx_expr *tree) { return shifts_row(tree) || is_function(tree, "row_number"); }
 
-static bool window_picks(const tsx_expr *tree) {
-  return window_is(tree, "first_value") || window_is(tree, "last_value") || window_is(tree, "nth_value");
+static bool picks_row(const tsx_expr *tree) {
+  return is_function(tree, "first_value") || is_function(tree, "last_value") || is_function(tree, "nth_value");
 }
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
@@ -68,13 +68,13 @@ int tsx_windows_check(const tsx_query *query, tsr_error *error) {
   }
   if (!query->table->schema->dense && query->table->schema->allows_duplicates)
     return tsx_fail(error, TSR_ERROR, TSX_NOT_EVALUATED "windows of an array with duplicates");
-  if (s->windows.other) return window_refuse(query, s->windows.other, "windows at two levels of FROM", error);
+  if (s->windows.other) return refuse(query, s->windows.other, "windows at two levels of FROM", error);
   if (s->join_count > 0)
     return tsx_not_evaluated(s, s->joins[0].begin, s->joins[0].source.end, "windows over a join", error);
   for (uint32_t i = 0; i < s->item_count && !found; i++) found = find_window(s->items[i].tree);
   for (uint32_t i = 0; i < s->order_count && !found; i++) found = find_window(s->order[i].tree);
   if (found && (query->over_groups || s->distinct))
-    return window_refuse(query, found, "windows beside GROUP BY or DISTINCT: FROM (SELECT ...)", error);
+    return refuse(query, found, "windows beside GROUP BY or DISTINCT: FROM (SELECT ...)", error);
   return TSR_OK;
 }
 
@@ -93,24 +93,22 @@ static bool partition_has(const tsx_query *query, const tsx_over *over, uint32_t
 
 static int check_over(const tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   const tsx_over *over = tree->over;
-  if (tree->call.distinct) return window_refuse(query, tree, "DISTINCT in a window", error);
+  if (tree->call.distinct) return refuse(query, tree, "DISTINCT in a window", error);
   for (uint32_t i = 0; i < tree->count; i++)
-    if (tree->operands[i]->has_window) return window_refuse(query, tree, "a window over windows", error);
-  if (tree->call.filter && tree->call.filter->has_window)
-    return window_refuse(query, tree, "a window over windows", error);
+    if (tree->operands[i]->has_window) return refuse(query, tree, "a window over windows", error);
+  if (tree->call.filter && tree->call.filter->has_window) return refuse(query, tree, "a window over windows", error);
   for (uint32_t i = 0; i < over->partition_count; i++)
     if (partition_dimension(query, over->partition[i]) < 0 && over->partition[i]->field != TSX_FIELD_NONE)
-      return window_refuse(query, over->partition[i], "PARTITION BY of a window takes dimensions", error);
+      return refuse(query, over->partition[i], "PARTITION BY of a window takes dimensions", error);
   if (over->order && (over->order->has_window || over->order->has_aggregate || over->order->field < 0 ||
                       !query->table->columns[over->order->field].description->is_dimension))
-    return window_refuse(query, over->order, "ORDER BY of a window is one dimension, or what rises with it", error);
+    return refuse(query, over->order, "ORDER BY of a window is one dimension, or what rises with it", error);
   if (over->order && partition_has(query, over, query->table->columns[over->order->field].field))
-    return window_refuse(query, over->order, "the dimension of ORDER BY is in PARTITION BY, too", error);
-  if (!over->order &&
-      (window_counts_rows(tree) || window_picks(tree) || over->rows || over->start.offset || over->last.offset))
-    return window_refuse(query, tree, "a window of rows in no order: ORDER BY a dimension", error);
-  if (!query->table->schema->dense && (window_counts_rows(tree) || over->rows))
-    return window_refuse(query, tree, "rows of a sparse array: write RANGE, which counts coordinates", error);
+    return refuse(query, over->order, "the dimension of ORDER BY is in PARTITION BY, too", error);
+  if (!over->order && (counts_rows(tree) || picks_row(tree) || over->rows || over->start.offset || over->last.offset))
+    return refuse(query, tree, "a window of rows in no order: ORDER BY a dimension", error);
+  if (!query->table->schema->dense && (counts_rows(tree) || over->rows))
+    return refuse(query, tree, "rows of a sparse array: write RANGE, which counts coordinates", error);
   return TSR_OK;
 }
 
@@ -121,32 +119,32 @@ static bool is_number(const tsr_value *value) {
 }
 
 /* Evaluates a constant whole number. */
-static int window_whole(const tsx_query *query, const tsx_expr *tree, int64_t *whole, tsr_error *error) {
+static int evaluate_whole(const tsx_query *query, const tsx_expr *tree, int64_t *whole, tsr_error *error) {
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
-    return window_refuse(query, tree, "the offset is not a constant", error);
+    return refuse(query, tree, "the offset is not a constant", error);
   TSX_TRY(tsx_query_constant(query, tree, &value, error));
   const bool integer = sqlite3_value_numeric_type(value) == SQLITE_INTEGER;
   *whole = sqlite3_value_int64(value);
   sqlite3_value_free(value);
-  return integer ? TSR_OK : window_refuse(query, tree, "expected a whole number", error);
+  return integer ? TSR_OK : refuse(query, tree, "expected a whole number", error);
 }
 
 /* Evaluates the offset of an end of the frame. */
-static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame_end *end, int64_t *whole,
-                         tsr_value *number, tsr_error *error) {
+static int evaluate_offset(tsx_query *query, const tsx_over *over, const tsx_frame_end *end, int64_t *whole,
+                           tsr_value *number, tsr_error *error) {
   if (end->edge != TSX_EDGE_OFFSET) return TSR_OK;
   const tsx_expr *tree = end->offset;
   const char *which = end == &over->start ? "starting" : "ending";
   if (over->rows) {
-    TSX_TRY(window_whole(query, tree, whole, error));
+    TSX_TRY(evaluate_whole(query, tree, whole, error));
     if (*whole < 0) return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
     if (*whole > INT32_MAX) *whole = INT32_MAX; /* an axis is shorter */
     return TSR_OK;
   }
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
-    return window_refuse(query, tree, "the offset is not a constant", error);
+    return refuse(query, tree, "the offset is not a constant", error);
   TSX_TRY(tsx_query_constant(query, tree, &value, error));
   const int code = tsx_query_copy(query, value, number, error);
   sqlite3_value_free(value);
@@ -157,52 +155,50 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
 }
 
 /* Reads the constants of a window: offsets, the n of nth_value, the percentage. */
-static int window_constants(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int read_constants(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   const tsx_expr *tree = use->tree;
   const tsx_over *over = tree->over;
   int64_t n = 1;
-  TSX_TRY(window_offset(query, over, &over->start, &use->offsets[0], &use->starts[0], error));
-  TSX_TRY(window_offset(query, over, &over->last, &use->offsets[1], &use->starts[1], error));
-  if (window_shifts(tree)) {
-    if (tree->count > 1) TSX_TRY(window_whole(query, tree->operands[1], &n, error));
+  TSX_TRY(evaluate_offset(query, over, &over->start, &use->offsets[0], &use->starts[0], error));
+  TSX_TRY(evaluate_offset(query, over, &over->last, &use->offsets[1], &use->starts[1], error));
+  if (shifts_row(tree)) {
+    if (tree->count > 1) TSX_TRY(evaluate_whole(query, tree->operands[1], &n, error));
     if (n < 0) /* SQLite's answer depends on the other windows */
-      return window_refuse(query, tree, "an offset below 0", error);
+      return refuse(query, tree, "an offset below 0", error);
     if (n > INT32_MAX) n = INT32_MAX; /* an axis is shorter */
-    use->offsets[0] = use->offsets[1] = window_is(tree, "lag") ? -n : n;
-  } else if (window_is(tree, "nth_value")) {
-    TSX_TRY(window_whole(query, tree->operands[1], &n, error));
+    use->offsets[0] = use->offsets[1] = is_function(tree, "lag") ? -n : n;
+  } else if (is_function(tree, "nth_value")) {
+    TSX_TRY(evaluate_whole(query, tree->operands[1], &n, error));
     if (n <= 0) return tsx_fail(error, TSR_ERROR, "second argument to nth_value must be a positive integer");
     use->window.nth = (uint64_t)n;
   } else if (use->window.function == TSR_AGGREGATE_PERCENTILE) {
     const tsx_expr *percent = tree->operands[1];
-    if (percent->field != TSX_FIELD_NONE)
-      return window_refuse(query, percent, "the percentage is not a constant", error);
+    if (percent->field != TSX_FIELD_NONE) return refuse(query, percent, "the percentage is not a constant", error);
     return tsx_query_percent(query, percent, &use->window.percent, error);
   }
   return TSR_OK;
 }
 
 /* Finds the axis of ORDER BY, and requests its values. */
-static int window_order(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int find_order_axis(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   const tsx_expr *order = use->tree->over->order ? tsx_expr_meaning(use->tree->over->order) : NULL;
   use->order_axis = use->order_tree = -1;
   if (!order) return TSR_OK;
   use->order_axis = tsx_axis_of_dimension(query, order);
   if (use->order_axis < 0)
-    return window_refuse(query, order, "the dimension of ORDER BY has more than 1048576 coordinates, or no integers",
-                         error);
+    return refuse(query, order, "the dimension of ORDER BY has more than 1048576 coordinates, or no integers", error);
   if (order->kind == TSX_EXPR_NAME) return TSR_OK;
   use->order_tree = tsx_axis_request(query, (uint32_t)use->order_axis, order, false, error);
   return use->order_tree < 0 ? use->order_tree : TSR_OK;
 }
 
-static int window_make(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int make_window(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   const tsx_expr *tree = use->tree;
   TSX_TRY(check_over(query, tree, error));
   use->window.function = use->counts ? TSR_AGGREGATE_COUNT : tree->call.function->aggregates;
   use->window.type = TSR_VALUE_NULL;
-  TSX_TRY(window_constants(query, use, error));
-  TSX_TRY(window_order(query, use, error));
+  TSX_TRY(read_constants(query, use, error));
+  TSX_TRY(find_order_axis(query, use, error));
   const tsx_expr *argument = tree->count && !use->counts ? tree->operands[0] : NULL;
   const tsx_expr *filter = tree->call.filter;
   if (argument) TSX_TRY(tsx_lower(query, &argument, 1, &use->argument, error));
@@ -226,7 +222,7 @@ const tsr_window *tsx_window_take(tsx_query *query, const tsx_expr *tree, bool c
   }
   tsx_window_use *use = &query->windows[query->window_count];
   *use = (tsx_window_use){.tree = tree, .counts = counts, .window.number = query->window_count};
-  if (window_make(query, use, error) < 0) return NULL;
+  if (make_window(query, use, error) < 0) return NULL;
   query->window_count++;
   return &use->window;
 }
@@ -250,7 +246,7 @@ static tsr_value order_value(const window_line *l, uint64_t i) {
 }
 
 /* Fails for coordinates that do not rise or fall strictly. */
-static int order_unfit(const window_line *l, uint64_t i, uint64_t j, tsr_error *error) {
+static int fail_order(const window_line *l, uint64_t i, uint64_t j, tsr_error *error) {
   const tsx_expr *order = l->use->tree->over->order;
   return tsx_fail(error, TSR_ERROR,
                   TSX_NOT_EVALUATED
@@ -269,7 +265,7 @@ static tsr_value negative(tsr_value value) {
 }
 
 /* Lists the coordinates in the window's order, with their keys. */
-static int line_make(tsx_query *query, const tsx_window_use *use, window_line *l, tsr_error *error) {
+static int make_line(tsx_query *query, const tsx_window_use *use, window_line *l, tsr_error *error) {
   const tsx_over *over = use->tree->over;
   const tsx_axis *axis = &query->axes[use->order_axis];
   *l = (window_line){.query = query, .use = use, .axis = axis};
@@ -283,11 +279,11 @@ static int line_make(tsx_query *query, const tsx_window_use *use, window_line *l
   for (uint64_t k = 0; k < l->count; k++) {
     const tsr_value value = order_value(l, l->at[k]);
     numbers &= is_number(&value);
-    if (value.type == TSR_VALUE_NULL) return order_unfit(l, l->at[k], l->at[k], error);
+    if (value.type == TSR_VALUE_NULL) return fail_order(l, l->at[k], l->at[k], error);
     if (k == 0) continue;
     const tsr_value before = order_value(l, l->at[k - 1]);
     const int order = tsx_values_compare(&before, &value);
-    if (order == 0 || (rises && (order < 0) != (rises > 0))) return order_unfit(l, l->at[k - 1], l->at[k], error);
+    if (order == 0 || (rises && (order < 0) != (rises > 0))) return fail_order(l, l->at[k - 1], l->at[k], error);
     rises = order < 0 ? 1 : -1;
   }
   if (!numbers) TSX_TRY(tsx_query_orders_texts(query, over->order, error));
@@ -342,7 +338,7 @@ static uint64_t frame_start(const window_line *l, uint64_t k, uint64_t from) {
 }
 
 /* Returns the place behind the last one of the frame of place k. */
-static uint64_t frame_behind(const window_line *l, uint64_t k, uint64_t from) {
+static uint64_t frame_end(const window_line *l, uint64_t k, uint64_t from) {
   const tsx_frame_end *end = &l->use->tree->over->last;
   const tsr_value *offset = &l->use->starts[1];
   if (end->edge == TSX_EDGE_UNBOUNDED) return end->following ? l->count : 0;
@@ -354,42 +350,42 @@ static uint64_t frame_behind(const window_line *l, uint64_t k, uint64_t from) {
 }
 
 /* Returns the place of an end of ROWS, counted from place k. */
-static int64_t rows_place(const tsx_frame_end *end, int64_t offset, uint64_t k, uint64_t count) {
+static int64_t place_in_rows(const tsx_frame_end *end, int64_t offset, uint64_t k, uint64_t count) {
   if (end->edge == TSX_EDGE_UNBOUNDED) return end->following ? (int64_t)count : -1;
   if (end->edge == TSX_EDGE_CURRENT) return (int64_t)k;
   return (int64_t)k + (end->following ? offset : -offset);
 }
 
 /* Finds the frame of place k: places *start to *behind - 1. Neither ever decreases with k. */
-static void frame_find(const window_line *l, uint64_t k, uint64_t *start, uint64_t *behind) {
+static void find_frame(const window_line *l, uint64_t k, uint64_t *start, uint64_t *behind) {
   const tsx_expr *tree = l->use->tree;
   const tsx_over *over = tree->over;
-  if (window_shifts(tree)) {
+  if (shifts_row(tree)) {
     const int64_t place = (int64_t)k + l->use->offsets[0];
     *start = clamp_place(place, l->count);
     *behind = clamp_place(place + 1, l->count);
-  } else if (window_is(tree, "row_number")) {
+  } else if (is_function(tree, "row_number")) {
     *start = 0;
     *behind = k + 1;
   } else if (over->rows) {
-    *start = clamp_place(rows_place(&over->start, l->use->offsets[0], k, l->count), l->count);
-    *behind = clamp_place(rows_place(&over->last, l->use->offsets[1], k, l->count) + 1, l->count);
+    *start = clamp_place(place_in_rows(&over->start, l->use->offsets[0], k, l->count), l->count);
+    *behind = clamp_place(place_in_rows(&over->last, l->use->offsets[1], k, l->count) + 1, l->count);
   } else {
     *start = frame_start(l, k, *start);
-    *behind = frame_behind(l, k, *behind);
+    *behind = frame_end(l, k, *behind);
   }
 }
 
 /* Makes the table of frames by coordinate. */
-static int frames_make(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int make_frames(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   window_line l;
-  TSX_TRY(line_make(query, use, &l, error));
+  TSX_TRY(make_line(query, use, &l, error));
   tsr_window_frame *frames = tsx_arena_take(&query->select.arena, (l.axis->count + 1) * sizeof *frames);
   if (!frames) return tsx_out_of_memory(error);
   const int64_t n = (int64_t)l.axis->count;
   uint64_t start = 0, behind = 0;
   for (uint64_t k = 0; k < l.count; k++) {
-    frame_find(&l, k, &start, &behind);
+    find_frame(&l, k, &start, &behind);
     const int64_t low = start < l.count ? (int64_t)l.at[start] : l.backwards ? -1 : n;
     const int64_t high = behind > 0 ? (int64_t)l.at[behind - 1] : l.backwards ? n : -1;
     frames[l.at[k]] = l.backwards ? (tsr_window_frame){high, low} : (tsr_window_frame){low, high};
@@ -413,7 +409,7 @@ static int frames_make(tsx_query *query, tsx_window_use *use, tsr_error *error) 
 }
 
 /* Makes the frames of a window without ORDER BY: the whole axis in each dimension that PARTITION BY lacks. */
-static int frames_whole(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int make_whole_frames(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   tsx_arena *arena = &query->select.arena;
   tsr_window_axis *axes = tsx_arena_take(arena, (query->axis_count + 1) * sizeof *axes);
   if (!axes) return tsx_out_of_memory(error);
@@ -424,7 +420,7 @@ static int frames_whole(tsx_query *query, tsx_window_use *use, tsr_error *error)
     const bool own = partition_has(query, use->tree->over, shows->field);
     if (own && (use->window.axis_count > 0 || i > 0)) continue; /* at least one axis */
     if (!axis->usable || axis->listed)
-      return window_refuse(query, use->tree, "a dimension of its partition has more than 1048576 coordinates", error);
+      return refuse(query, use->tree, "a dimension of its partition has more than 1048576 coordinates", error);
     tsr_window_frame *frames = tsx_arena_take(arena, (axis->count + 1) * sizeof *frames);
     if (!frames) return tsx_out_of_memory(error);
     for (int64_t c = 0; c < (int64_t)axis->count; c++)
@@ -449,19 +445,19 @@ static int check_partition(const tsx_query *query, const tsx_window_use *use, ts
       continue;
     char *why =
         sqlite3_mprintf("a window with ORDER BY has PARTITION BY all other dimensions: '%s' is missing", shows->name);
-    const int code = why ? window_refuse(query, use->tree, why, error) : tsx_out_of_memory(error);
+    const int code = why ? refuse(query, use->tree, why, error) : tsx_out_of_memory(error);
     sqlite3_free(why);
     return code;
   }
   return TSR_OK;
 }
 
-static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) {
+static int set_type(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   tsr_value_type argument = TSR_VALUE_NULL, filter = TSR_VALUE_NULL;
   if (use->argument.expression.count) TSX_TRY(tsx_lowered_check(query, &use->argument, &argument, error));
   if (use->filter.expression.count) TSX_TRY(tsx_lowered_check(query, &use->filter, &filter, error));
   if (filter == TSR_VALUE_TEXT || filter == TSR_VALUE_INSTANT || filter == TSR_VALUE_OPAQUE)
-    return window_refuse(query, use->tree->call.filter, "a text is not a condition: compare it", error);
+    return refuse(query, use->tree->call.filter, "a text is not a condition: compare it", error);
   use->window.has_argument = use->argument.expression.count > 0;
   use->window.has_filter = use->filter.expression.count > 0;
   use->window.argument = use->argument.expression;
@@ -469,19 +465,19 @@ static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) 
   TSX_TRY(tsx_around_type(query, (uint32_t)(use - query->windows), argument, &argument, error));
   use->window.type = tsr_window_type(use->window.function, argument);
   if (use->window.type == TSR_VALUE_OPAQUE)
-    return window_refuse(query, use->tree,
-                         argument == TSR_VALUE_TEXT      ? "expected numbers, not texts"
-                         : argument == TSR_VALUE_INSTANT ? "a window of datetimes"
-                         : argument == TSR_VALUE_NUMBER  ? "INTEGER or REAL: CAST it"
-                                                         : "a window of this argument",
-                         error);
+    return refuse(query, use->tree,
+                  argument == TSR_VALUE_TEXT      ? "expected numbers, not texts"
+                  : argument == TSR_VALUE_INSTANT ? "a window of datetimes"
+                  : argument == TSR_VALUE_NUMBER  ? "INTEGER or REAL: CAST it"
+                                                  : "a window of this argument",
+                  error);
   const bool listed = use->window.function == TSR_AGGREGATE_MEDIAN || use->window.function == TSR_AGGREGATE_PERCENTILE;
   const bool extreme = use->window.function == TSR_AGGREGATE_MIN || use->window.function == TSR_AGGREGATE_MAX;
   const bool texts = extreme && argument == TSR_VALUE_TEXT, around = query->select.around != NULL;
   if (around && texts && (use->window.axis_count != 1 || use->window.kernel))
-    return window_refuse(query, use->tree, "texts of neighbours in several dimensions", error);
+    return refuse(query, use->tree, "texts of neighbours in several dimensions", error);
   if (use->window.axis_count > 1 && !around && (listed || texts))
-    return window_refuse(query, use->tree, "this function over a partition of several dimensions", error);
+    return refuse(query, use->tree, "this function over a partition of several dimensions", error);
   return texts ? tsx_query_orders_texts(query, use->tree, error) : TSR_OK;
 }
 
@@ -494,7 +490,7 @@ static int check_sparse(const tsx_query *query, tsr_error *error) {
     const tsx_axis *axis = &query->axes[i];
     if (!query->table->columns[axis->column].description->is_dimension) continue;
     if (axis->count > SPARSE_PLACES / places)
-      return window_refuse(query, query->windows[0].tree, "a sparse array with more than 2^26 coordinates", error);
+      return refuse(query, query->windows[0].tree, "a sparse array with more than 2^26 coordinates", error);
     places *= axis->count ? axis->count : 1;
   }
   return TSR_OK;
@@ -523,15 +519,15 @@ int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error) {
     const tsx_over *over = use->tree->over;
     if (query->select.around) {
       TSX_TRY(tsx_around_window(query, w, &use->window, error));
-      TSX_TRY(window_type(query, use, error));
+      TSX_TRY(set_type(query, use, error));
       continue;
     }
-    const bool rows = over->rows || window_counts_rows(use->tree);
+    const bool rows = over->rows || counts_rows(use->tree);
     if (rows && (conditions || decides_before(query)))
-      return window_refuse(query, use->tree, "rows that WHERE has left: write RANGE, which counts coordinates", error);
+      return refuse(query, use->tree, "rows that WHERE has left: write RANGE, which counts coordinates", error);
     if (over->order) TSX_TRY(check_partition(query, use, error));
-    TSX_TRY(over->order ? frames_make(query, use, error) : frames_whole(query, use, error));
-    TSX_TRY(window_type(query, use, error));
+    TSX_TRY(over->order ? make_frames(query, use, error) : make_whole_frames(query, use, error));
+    TSX_TRY(set_type(query, use, error));
   }
   return TSR_OK;
 }
