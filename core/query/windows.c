@@ -2,9 +2,9 @@
  *
  * The query is divided into units, boxes of whole tiles of about NEAR_CELLS cells, or of up to UNIT_CELLS if tiles are
  * large or frames long; fewer if memory is short. For a unit, a query of cells of its own reads the arguments of all
- * windows, in the unit and in what the frames reach around it, into dense arrays. Passes along the axes, or over listed
- * offsets (passes.c), turn these into arrays of results. Then the query reads the unit's cells as always, and finds the
- * results by the cells' places.
+ * windows, in the unit and in what the frames reach around it, into dense arrays. Passes along the axes (passes.c), or
+ * over listed offsets (offsets.c), turn these into arrays of results. Then the query reads the unit's cells as always,
+ * and finds the results by the cells' places.
  *
  * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices. The
  * cells at offsets are added in the order of the list.
@@ -865,8 +865,8 @@ static int make_cuts(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends: an end that is cut in all frames is
- * as far away as cells are. low > high: all frames are empty. Returns false if the frames are not of this kind. */
+/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends: an end that is cut in all frames
+ * is as far away as cells are. low > high: all frames are empty. Returns false if the frames are not of this kind. */
 static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
   const tsr_window_frame *frames = axis->frames;
   const int64_t n = (int64_t)axis->count;
