@@ -6,7 +6,7 @@
  *
  * Sections: values of one size; wider numbers; strings and large lists; nulls; appending; arrays.
  */
-#include "arrow/column.h"
+#include "arrow/arrow.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * Sections: a stream over any source; a requested schema; the cells of a snapshot: opening, batches, opening and
  * closing.
  */
-#include "arrow/stream.h"
+#include "arrow/arrow.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  * Sections: types; requested types; schemas.
  */
-#include "arrow/type.h"
+#include "arrow/arrow.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* check.h: what the files of tsr_array_check share. check.c checks the array's directory, schemas and metadata;
  * commits.c commits; fragment.c the files and metadata of a fragment; cells.c its tiles and cells;
  * statistics.c the statistics of tiles and fragments. opened.c then checks what needs the array open: the arrays of
- * its labels, and with constraints.c and durations.c its CHECK constraints and durations.
+ * its labels, its CHECK constraints and durations.
  *
  * The check does not rely on the validation of readers. It decodes each object by itself, reports each fault as a
  * finding, and goes on with the next object. So unless a comment says otherwise, a function here returns an error only
@@ -138,18 +138,6 @@ int tsr__check_compare_fragments(const void *a, const void *b);
  * Does nothing if the array cannot be opened. */
 int tsr__check_opened(tsr_environment *environment, const char *path, const tsr_check_options *options,
                       tsr_check_report report, void *argument, tsr_error *error);
-
-/* ---- constraints.c: warns of CHECK constraints that committed cells break ---------------------------------------- */
-
-/* Reads all cells, unless the check is a quick one. `array` is open, `schema` its newest. */
-int tsr__check_constraints(tsr_array *array, const tsr_schema *schema, const tsr_check_options *options,
-                           tsr_check_report report, void *argument, tsr_error *error);
-
-/* ---- durations.c: notes TIME columns that may be durations whose mark is lost ------------------------------------ */
-
-/* Reads minima and maxima, unless the check is a quick one. `array` is open, `schema` its newest. */
-int tsr__check_durations(tsr_array *array, const tsr_schema *schema, const tsr_check_options *options,
-                         tsr_check_report report, void *argument, tsr_error *error);
 
 /* ---- fragment.c: checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain --- */
 

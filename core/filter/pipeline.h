@@ -20,6 +20,10 @@ int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_dataty
 int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pipeline *pipeline, tsr_error *error);
 int tsr__pipeline_write(const tsr_pipeline *pipeline, uint32_t version, tsr_buffer *out, tsr_error *error);
 
+/* Returns true if the value that scale_float (scale.c) would store, a float of `size` bytes, is in the range of the
+ * filter's integers, so that only rounding loses information. */
+bool tsr__scale_fits(const tsr_filter *filter, uint64_t size, const void *value);
+
 /* ---- Parts: the layout that byteshuffle, bitshuffle, xor and scale_float share ----
  *
  * Metadata: u32 number of parts, then the u32 size in bytes of each. Data: the parts, without gaps. Writers make one

@@ -12,7 +12,6 @@
  * be out of range; the cells that are written are checked beforehand (tsr__check_scaled). If there are several parts,
  * which no known writer makes, they are stored in reverse order.
  */
-#include "filter/scale.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "model/datatype.h"
 #include "environment/environment.h"
-#include "arrow/stream.h"
+#include "arrow/arrow.h"
 #include "ingest/ingest.h"
 
 typedef struct ingest_rows {

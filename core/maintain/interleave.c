@@ -1,7 +1,7 @@
 /* interleave.c: interleaves cells of several sources into one order. The caller picks (source, cell) for each cell. If
  * all picks are from one source, its columns go straight to the fragment writer. Otherwise the cells are gathered in
  * staging buffers, column by column. */
-#include "maintain/interleave.h"
+#include "maintain/maintain.h"
 
 #include <string.h>
 

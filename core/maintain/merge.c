@@ -22,7 +22,6 @@
 #include "model/domain.h"
 #include "environment/environment.h"
 #include "write/fragment_writer.h"
-#include "maintain/interleave.h"
 #include "store/store.h"
 #include "format/fragment_metadata.h"
 #include "format/schema.h"

@@ -41,6 +41,10 @@ typedef struct tsr_answer_listing {
   const char *next; /* the token of the next page; NULL: this is the last one */
 } tsr_answer_listing;
 
+/* azure_response.c: a page of List Blobs of Azure: EnumerationResults. */
+int tsr__azure_response_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_answer_listing *listing,
+                                tsr_answer_failure *failure, tsr_error *error);
+
 /* ---- For the files that read the answers of one kind of server ----
  *
  * Each kind of answer is a table of the elements that matter; all others are skipped. A repeated element that may occur

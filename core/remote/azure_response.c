@@ -8,7 +8,7 @@
  * An account with a hierarchical namespace also lists its directories as blobs, of the ResourceType "directory". They
  * are no objects, and are left out.
  */
-#include "remote/azure_response.h"
+#include "remote/answer.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #include "base/arithmetic.h"
 #include "tessera_host.h"
 #include "crypto/crypto.h"
-#include "remote/azure_response.h"
+#include "remote/answer.h"
 
 #define AZURE_VERSION  "2021-12-02"
 #define AZURE_SKEW_MS  600000 /* the service refuses dates that are 15 minutes off, without saying why */

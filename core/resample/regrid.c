@@ -18,17 +18,17 @@
  *
  * Sections: rows of cells; rows of blocks; reductions; the schema of the new array; a part; all parts; entry.
  */
-#include "resample/regrid.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/memory.h"
 #include "base/options.h"
 #include "base/pool.h"
 #include "read/block.h"
 #include "model/datatype.h"
+#include "model/domain.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -38,8 +38,20 @@
 /* Memory of an arena may be aligned to 8 bytes only: SQLite's allocator guarantees no more. */
 typedef tsr_wide regrid_wide __attribute__((aligned(8)));
 
+typedef struct box_reduction { /* from a box of cells to a box of blocks; arrays are by dimension */
+  tsr_regrid_method method;
+  const tsr_field *from, *to; /* the source's attribute, and the new array's */
+  uint32_t dimensions;
+  const uint64_t *factors;
+  const uint64_t *cells, *blocks; /* the side lengths of both boxes; the last block of a side may be shorter */
+  const uint64_t *stride, *out_stride; /* distance between neighbouring cells, or blocks; 1 on the last dimension */
+  const uint8_t *values, *states; /* of the cells; states are tsr_cell_state; NULL: all cells have values */
+  uint8_t *out, *out_states; /* of the blocks: values of `to`; the state is UNWRITTEN if no cell was written */
+  tsr_memory *memory;
+} box_reduction;
+
 typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
-  const tsr_reduction *r;
+  const box_reduction *r;
   uint64_t blocks, cells, factor; /* on the last dimension */
   uint64_t *counts; /* number of values */
   uint8_t *states; /* 0: no cell was written yet */
@@ -198,7 +210,7 @@ static void reduce_written(const regrid_row *w, const uint8_t *states, bool coun
 /* ---- Rows of blocks ---------------------------------------------------------------------------------------------- */
 
 /* Writes a block without a value: NaN or NaT if the attribute is not nullable, else zeros, whose validity says null. */
-static void reduce_null(const tsr_reduction *r, uint8_t *out) {
+static void reduce_null(const box_reduction *r, uint8_t *out) {
   if (r->to->nullable) memset(out, 0, r->to->cell_size);
   else tsr_datatype_fill(r->to->datatype, out);
 }
@@ -219,21 +231,21 @@ static int reduce_sum(const regrid_row *w, tsr_physical_type type, uint64_t bloc
 }
 
 /* Returns the offset of a row of blocks in `out`, in blocks. */
-static uint64_t reduce_out(const tsr_reduction *r, const uint64_t *block) {
+static uint64_t reduce_out(const box_reduction *r, const uint64_t *block) {
   uint64_t at = 0;
   for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += block[d] * r->out_stride[d];
   return at;
 }
 
 /* Returns the offset of a row of cells, in cells. */
-static uint64_t reduce_in(const tsr_reduction *r, const uint64_t *cell) {
+static uint64_t reduce_in(const box_reduction *r, const uint64_t *cell) {
   uint64_t at = 0;
   for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += cell[d] * r->stride[d];
   return at;
 }
 
 static int reduce_finish(const regrid_row *w, tsr_physical_type type, uint64_t first, tsr_error *error) {
-  const tsr_reduction *r = w->r;
+  const box_reduction *r = w->r;
   for (uint64_t block = 0; block < w->blocks; block++) {
     uint8_t *out = r->out + (first + block) * r->to->cell_size;
     const bool has = w->counts[block] > 0 || r->method == TSR_REGRID_COUNT;
@@ -260,7 +272,7 @@ static int reduce_finish(const regrid_row *w, tsr_physical_type type, uint64_t f
 }
 
 /* Copies the nearest cell of each block in a row: the one at factor / 2, or the last one of a shorter block. */
-static void reduce_nearest(const tsr_reduction *r, const uint64_t *block) {
+static void reduce_nearest(const box_reduction *r, const uint64_t *block) {
   const uint64_t size = r->from->cell_size, first = reduce_out(r, block);
   const uint32_t last = r->dimensions - 1;
   uint64_t cell[TSR_MAX_DIMENSIONS];
@@ -275,7 +287,7 @@ static void reduce_nearest(const tsr_reduction *r, const uint64_t *block) {
 }
 
 /* Moves to the next row of cells in a row of blocks. Returns false if there is none. */
-static bool reduce_next_row(const tsr_reduction *r, const uint64_t *block, uint64_t *cell) {
+static bool reduce_next_row(const box_reduction *r, const uint64_t *block, uint64_t *cell) {
   for (uint32_t d = r->dimensions - 1; d-- > 0;) {
     if (++cell[d] < TSR_MIN(r->cells[d], (block[d] + 1) * r->factors[d])) return true;
     cell[d] = block[d] * r->factors[d];
@@ -285,7 +297,7 @@ static bool reduce_next_row(const tsr_reduction *r, const uint64_t *block, uint6
 
 /* Adds all rows of cells in a row of blocks. */
 static void reduce_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
-  const tsr_reduction *r = w->r;
+  const box_reduction *r = w->r;
   const bool is_text = tsr_datatype_kind(r->from->datatype) == TSR_KIND_TEXT ||
                        tsr_datatype_kind(r->from->datatype) == TSR_KIND_BYTES || r->from->values_per_cell != 1;
   uint64_t cell[TSR_MAX_DIMENSIONS];
@@ -300,7 +312,7 @@ static void reduce_rows(const regrid_row *w, tsr_physical_type type, const uint6
 
 /* The same without conditions; also writes means. Returns false, and writes nothing, if a sum is NaN. */
 static bool reduce_plain_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
-  const tsr_reduction *r = w->r;
+  const box_reduction *r = w->r;
   const uint64_t first = reduce_out(r, block);
   uint64_t cell[TSR_MAX_DIMENSIONS], rows = 0;
   bool is_plain = false;
@@ -333,7 +345,7 @@ static bool reduce_plain_rows(const regrid_row *w, tsr_physical_type type, const
 
 /* Computes one row of blocks. */
 static int reduce_row(regrid_row *w, tsr_physical_type type, uint64_t index, tsr_error *error) {
-  const tsr_reduction *r = w->r;
+  const box_reduction *r = w->r;
   uint64_t block[TSR_MAX_DIMENSIONS];
   for (uint32_t d = r->dimensions - 1; d-- > 0; index /= r->blocks[d]) block[d] = index % r->blocks[d];
   if (r->method == TSR_REGRID_NEAREST) {
@@ -355,7 +367,7 @@ static int reduce_row(regrid_row *w, tsr_physical_type type, uint64_t index, tsr
 }
 
 /* Computes the rows of blocks first..end-1. */
-static int reduce_some_rows(const tsr_reduction *r, uint64_t first, uint64_t end, tsr_error *error) {
+static int reduce_some_rows(const box_reduction *r, uint64_t first, uint64_t end, tsr_error *error) {
   const uint32_t last = r->dimensions - 1;
   const tsr_physical_type type = tsr__datatype_physical(r->from->datatype);
   const tsr_kind kind = tsr_datatype_kind(r->from->datatype);
@@ -391,7 +403,7 @@ static int reduce_some_rows(const tsr_reduction *r, uint64_t first, uint64_t end
 /* ---- Reductions ------------------------------------------------------------------------------------------------- */
 
 typedef struct regrid_tasks {
-  const tsr_reduction *reduction;
+  const box_reduction *reduction;
   uint64_t rows, rows_for_a_task;
 } regrid_tasks;
 
@@ -401,21 +413,21 @@ static int reduce_task(void *argument, uint64_t index, tsr_error *error) {
   return reduce_some_rows(t->reduction, first, first + TSR_MIN(t->rows_for_a_task, t->rows - first), error);
 }
 
-static uint64_t reduce_count_rows(const tsr_reduction *r) {
+static uint64_t reduce_count_rows(const box_reduction *r) {
   uint64_t rows = 1;
   for (uint32_t d = 0; d + 1 < r->dimensions; d++) rows *= r->blocks[d];
   return rows;
 }
 
 /* Computes all blocks on up to `threads` threads. TSR_RANGE: a sum exceeds 64 bits. */
-static int reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
+static int reduce(const box_reduction *reduction, unsigned threads, tsr_error *error) {
   regrid_tasks t = {.reduction = reduction, .rows = reduce_count_rows(reduction)};
   t.rows_for_a_task = TSR_MAX(1, t.rows / ((uint64_t)TASKS_FOR_A_THREAD * TSR_MAX(1, threads)));
   return tsr__parallel_for(threads, (t.rows + t.rows_for_a_task - 1) / t.rows_for_a_task, reduce_task, &t, error);
 }
 
 /* The same on the calling thread, which may be a worker. */
-static int reduce_here(const tsr_reduction *reduction, tsr_error *error) {
+static int reduce_here(const box_reduction *reduction, tsr_error *error) {
   return reduce_some_rows(reduction, 0, reduce_count_rows(reduction), error);
 }
 
@@ -698,8 +710,8 @@ typedef struct regrid_taking { /* the reduction of one attribute in one part */
   uint8_t *out;
 } regrid_taking;
 
-static tsr_reduction regrid_reduction(const regrid_taking *t) {
-  return (tsr_reduction){.method = t->g->request.method,
+static box_reduction regrid_reduction(const regrid_taking *t) {
+  return (box_reduction){.method = t->g->request.method,
                          .from = t->from,
                          .to = t->to,
                          .dimensions = t->g->dimensions,
@@ -722,7 +734,7 @@ static uint64_t regrid_left(const tsr_regrid *g) {
 /* Reduces the cells of a tile, on a worker thread. */
 static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *error) {
   const regrid_taking *t = argument;
-  tsr_reduction r = regrid_reduction(t);
+  box_reduction r = regrid_reduction(t);
   uint64_t cells[TSR_MAX_DIMENSIONS], blocks[TSR_MAX_DIMENSIONS], first = 0, span = 1;
   uint8_t *states = NULL;
   for (uint32_t d = 0; d < r.dimensions; d++) {
@@ -762,7 +774,7 @@ static int read_cells(const regrid_taking *t, uint32_t field, tsr_error *error) 
     rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, regrid_left(g), g->request.threads, values,
                          p->cell_count * t->from->cell_size, states, error);
   if (rc >= 0 && regrid_skips_fill(g, t->from)) (void)regrid_skip_fill(t->from, values, p->cell_count, states);
-  tsr_reduction r = regrid_reduction(t);
+  box_reduction r = regrid_reduction(t);
   r.values = values;
   r.states = states;
   if (rc >= 0) rc = reduce(&r, g->threads, error);

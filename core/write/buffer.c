@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "write/writer.h"
-#include "filter/scale.h"
+#include "filter/pipeline.h"
 #include "format/schema.h"
 
 /* ---- What columns may hold ------------------------------------------------------------------ */

@@ -13,7 +13,6 @@
 #include "log/log.h"
 #include "environment/environment.h"
 #include "read/reader.h"
-#include "write/deletes.h"
 
 /* ---- The commit protocol ----------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,6 @@
  *
  * The values of each dimension are numbered in ascending order; these numbers are its symbols. Sets have symbols, too,
  * numbered after the values. Equal sets usually share one symbol. */
-#include "write/deletes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

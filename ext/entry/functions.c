@@ -10,7 +10,7 @@
 #include "database/store_sqlite.h"
 #include "table/table.h"
 #include "data/data.h"
-#include "front/hide.h"
+#include "front/front.h"
 #include "maintain/upkeep.h"
 #include "inspect/inspect.h"
 #include "picture/picture.h"

@@ -8,7 +8,9 @@
  *   hints.c       what a statement that SQLite cannot prepare may have meant
  *   sql.c         tessera_sql, tessera_sql_within: return the statement
  *   select.c      tessera_select: runs it
- *   explain.c     tessera_explain: says of each SELECT how it is evaluated */
+ *   explain.c     tessera_explain: says of each SELECT how it is evaluated
+ *
+ * and hide.c, which takes declarations of tables out of the schema. */
 #ifndef TSX_FRONT_FRONT_H
 #define TSX_FRONT_FRONT_H
 
@@ -208,5 +210,13 @@ void tsx_rewritten_release(tsx_rewritten *rewritten);
 int tsx_register_front(tsx_connection *connection); /* returns SQLite's code */
 int tsx_register_select(tsx_connection *connection);
 int tsx_register_explain(tsx_connection *connection);
+
+/* ---- hide.c: tables of main whose declarations are taken out of the schema --------------------------------------- */
+
+/* So that programs without the extension can open the file. */
+
+void tsx_hide(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_hide(table) */
+void tsx_show(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_show(table) */
+void tsx_attach_kept(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_attach() */
 
 #endif

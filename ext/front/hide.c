@@ -9,7 +9,7 @@
  * which is what SQLite would do with them if they were in the schema.
  *
  * Sections: declarations; hiding; showing; attaching. */
-#include "front/hide.h"
+#include "front/front.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "remote/http_response.h"
 #include "remote/s3_response.h"
-#include "remote/azure_response.h"
+#include "remote/answer.h"
 #include "remote/keys.h"
 #include "remote/xml.h"
 

@@ -1,11 +1,11 @@
-/* test_arrow.c: the Arrow type of each datatype; columns from constant cells, runs and selections, with nulls, NaT, text
- * of every encoding, lists, labels and codes; what has no Arrow value is an error; streams give all cells in batches,
- * outlive their array's caller, and batches outlive the stream. */
+/* test_arrow.c: the Arrow type of each datatype; columns from constant cells, runs and selections, with nulls, NaT,
+ * text of every encoding, lists, labels and codes; what has no Arrow value is an error; streams give all cells in
+ * batches, outlive their array's caller, and batches outlive the stream. */
 #include "small_array.h"
 
 #include <errno.h>
 
-#include "arrow/column.h"
+#include "arrow/arrow.h"
 
 static tsr_arrow_options options;
 

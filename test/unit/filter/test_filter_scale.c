@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "filter/filter.h"
-#include "filter/scale.h"
+#include "filter/pipeline.h"
 #include "filter_harness.h"
 
 static void open(harness *h, tsr_datatype datatype, double scale, double offset, uint64_t byte_width) {
@@ -61,8 +61,8 @@ static void test_values_out_of_range_become_the_nearest(void **state) {
     int64_t low, high;
   } cases[] = {
       {1, INT8_MIN, INT8_MAX}, {2, INT16_MIN, INT16_MAX}, {4, INT32_MIN, INT32_MAX}, {8, INT64_MIN, INT64_MAX}};
-  const double given[] = {INFINITY, 1e300, -INFINITY, -1e300, NAN, 0.49999999999999994, -0.5, 9.3e18, -9.3e18,
-                          0x1p63,   -0x1p63};
+  const double given[] = {INFINITY, 1e300,  -INFINITY, -1e300, NAN,    0.49999999999999994,
+                          -0.5,     9.3e18, -9.3e18,   0x1p63, -0x1p63};
   for (unsigned i = 0; i < 4; i++) {
     int64_t low = cases[i].low, high = cases[i].high;
     const int64_t expected[] = {high, high, low, low, low, 0, -1, high, low, high, low};

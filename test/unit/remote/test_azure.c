@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "remote/azure_response.h"
+#include "remote/answer.h"
 #include "remote/bucket.h"
 
 static tsr_memory root;

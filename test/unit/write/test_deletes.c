@@ -14,7 +14,7 @@
 #include "crypto/crypto.h"
 #include "format/condition.h"
 #include "format/generic_tile.h"
-#include "write/deletes.h"
+#include "write/writer.h"
 #include "chance.h"
 
 #define MAX        20000 /* cells */
