@@ -659,6 +659,18 @@ int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *po
   return TSR_OK;
 }
 
+int tsr__arena_grow(tsr_arena *arena, uint64_t size, void *list, uint64_t count, uint64_t *capacity, uint64_t least,
+                    tsr_error *error) {
+  const uint64_t larger = TSR_MAX(least, tsr__mul_sat(*capacity, 2));
+  void *before, *copy;
+  TSR_TRY(tsr__arena_raw(arena, larger, size, &copy, error));
+  memcpy(&before, list, sizeof before);
+  if (count > 0) memcpy(copy, before, count * size);
+  set_pointer(list, copy);
+  *capacity = larger;
+  return TSR_OK;
+}
+
 /* ---- The growable buffer --------------------------------------------------------------------- */
 
 #define ROOM_KEPT UINT64_C(2048) /* bytes; a buffer whose capacity is at most twice this is not shrunk */

@@ -180,11 +180,19 @@ void tsr__arena_reset(tsr_arena *arena);
 #define TSR_ARENA_COPY(arena, bytes, size, pointer, error)                                                             \
   tsr__arena_copy(arena, bytes, size, TSR_ADDRESS_(pointer), error)
 
+/* Makes room for one more element of a list of `count` in an arena. A full list is copied to twice the room, `least` at
+ * first; the arena keeps the old copies until it is reset. `capacity` is a uint64_t *. */
+#define TSR_ARENA_GROW(arena, list, count, capacity, least, error)                                                     \
+  ((count) < *(capacity) ? TSR_OK                                                                                      \
+                         : tsr__arena_grow(arena, sizeof **(list), TSR_ADDRESS_(list), count, capacity, least, error))
+
 /* The functions behind the macros. */
 int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void *pointer, tsr_error *error);
 int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
 int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
 int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *pointer, tsr_error *error);
+int tsr__arena_grow(tsr_arena *arena, uint64_t size, void *list, uint64_t count, uint64_t *capacity, uint64_t least,
+                    tsr_error *error);
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 

@@ -130,7 +130,8 @@ typedef struct constraint_parser {
   token_kind kind;
   unsigned depth;
   tsr_node *nodes;
-  uint32_t count, room;
+  uint32_t count;
+  uint64_t room;
   const tsr_value_table **labels; /* of each field; NULL: not made yet */
 } constraint_parser;
 
@@ -282,14 +283,7 @@ static void make_real(constraint_parser *p, uint32_t operand) {
 static int add_node(constraint_parser *p, tsr_operation operation, const uint32_t *operands, uint32_t count) {
   for (uint32_t i = 0; i < count && !takes_unsigned(operation); i++) make_real(p, operands[i]);
   if (p->count == TSR_EXPRESSION_NODES) return tsr__fail(p->error, TSR_ERROR, "it is too long");
-  if (p->count == p->room) {
-    const uint32_t room = p->room ? 2 * p->room : 16;
-    tsr_node *nodes;
-    TSR_TRY(TSR_ARENA_ARRAY(p->arena, room, &nodes, p->error));
-    if (p->count) memcpy(nodes, p->nodes, p->count * sizeof *nodes);
-    p->nodes = nodes;
-    p->room = room;
-  }
+  TSR_TRY(TSR_ARENA_GROW(p->arena, &p->nodes, p->count, &p->room, 16, p->error));
   uint32_t *copy = NULL;
   if (count) TSR_TRY(TSR_ARENA_COPY(p->arena, operands, count * sizeof *operands, &copy, p->error));
   p->nodes[p->count] = (tsr_node){.operation = operation, .operands = copy, .operand_count = count};
@@ -324,19 +318,13 @@ static int negate(constraint_parser *p, bool negated, int node) { return negated
 
 /* A growing list of operands, in the arena. */
 typedef struct operand_list {
-  uint32_t *items, count, room;
+  uint32_t *items, count;
+  uint64_t room;
 } operand_list;
 
 static int add_operand(constraint_parser *p, operand_list *list, int node) {
   if (node < 0) return node;
-  if (list->count == list->room) {
-    const uint32_t room = list->room ? 2 * list->room : 8;
-    uint32_t *items;
-    TSR_TRY(TSR_ARENA_RAW(p->arena, room, &items, p->error));
-    if (list->count) memcpy(items, list->items, list->count * sizeof *items);
-    list->items = items;
-    list->room = room;
-  }
+  TSR_TRY(TSR_ARENA_GROW(p->arena, &list->items, list->count, &list->room, 8, p->error));
   list->items[list->count++] = (uint32_t)node;
   return TSR_OK;
 }

@@ -151,14 +151,7 @@ int tsr__renewal_join_path(tsr_renewal *r, const char *directory, const char *na
 }
 
 int tsr__renewal_append(tsr_renewal *r, tsr_commit_list *list, const tsr_committed *item) {
-  if (list->count == list->capacity) {
-    uint64_t capacity = list->capacity ? list->capacity * 2 : 16;
-    tsr_committed *items;
-    TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, capacity, &items, r->error));
-    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *item);
-    list->items = items;
-    list->capacity = capacity;
-  }
+  TSR_TRY(TSR_ARENA_GROW(&r->listing->arena, &list->items, list->count, &list->capacity, 16, r->error));
   list->items[list->count++] = *item;
   return TSR_OK;
 }

@@ -849,23 +849,16 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 /* Adds a condition to the list unless it is in it already; *room is the capacity of the list. */
-static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name, tsr_arena *arena, tsr_error *error) {
+static int add_name(tsr_merge_conditions *conditions, uint64_t *room, char *name, tsr_arena *arena, tsr_error *error) {
   if (tsr__map_get(&conditions->numbers, name)) return TSR_OK;
-  if (conditions->count == *room) {
-    uint32_t more = *room ? 2 * *room : 16;
-    char **names;
-    TSR_TRY(TSR_ARENA_ARRAY(arena, more, &names, error));
-    if (conditions->count) memcpy(names, conditions->names, conditions->count * sizeof(char *));
-    conditions->names = names;
-    *room = more;
-  }
+  TSR_TRY(TSR_ARENA_GROW(arena, &conditions->names, conditions->count, room, 16, error));
   conditions->names[conditions->count++] = name;
   return tsr__map_put(&conditions->numbers, name, (void *)(uintptr_t)conditions->count, error);
 }
 
 int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merge_conditions *conditions,
                           tsr_error *error) {
-  uint32_t room = 0;
+  uint64_t room = 0;
   *conditions = (tsr_merge_conditions){.numbers.memory = plan->memory};
   for (uint32_t i = 0; i < plan->count; i++) {
     const tsr_snapshot_fragment *item = &plan->snapshot->fragments[plan->fragments[i]];

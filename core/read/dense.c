@@ -658,14 +658,7 @@ static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, ui
 
 static int add_part(dense_iterator *it, dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;
-  if (it->parts.count == it->parts.capacity) {
-    const uint64_t capacity = TSR_MAX(4, 2 * it->parts.capacity);
-    dense_part *memory;
-    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->arena, capacity, &memory, error));
-    if (it->parts.count) memcpy(memory, it->parts.list, it->parts.count * sizeof(dense_part));
-    it->parts.list = memory;
-    it->parts.capacity = capacity;
-  }
+  TSR_TRY(TSR_ARENA_GROW(&it->reader->arena, &it->parts.list, it->parts.count, &it->parts.capacity, 4, error));
   it->parts.list[it->parts.count++] = p;
   return TSR_OK;
 }

@@ -62,14 +62,7 @@ static int copy_part(splitter *s, const partition_part *from, partition_part *to
 
 static int add_partition(splitter *s, const partition_part *p, uint64_t tiles, uint64_t cells, uint64_t bytes,
                          tsr_error *error) {
-  if (s->partitions->count == s->capacity) {
-    const uint64_t capacity = TSR_MAX(16, 2 * s->capacity);
-    tsr_partition *memory;
-    TSR_TRY(TSR_ARENA_ARRAY(&s->arena, capacity, &memory, error));
-    if (s->partitions->count) memcpy(memory, s->partitions->partitions, s->partitions->count * sizeof(tsr_partition));
-    s->partitions->partitions = memory;
-    s->capacity = capacity;
-  }
+  TSR_TRY(TSR_ARENA_GROW(&s->arena, &s->partitions->partitions, s->partitions->count, &s->capacity, 16, error));
   tsr_partition *all = (tsr_partition *)s->partitions->partitions;
   all[s->partitions->count++] = (tsr_partition){.cuts = p->cuts, .tiles = tiles, .cells = cells, .bytes = bytes};
   return TSR_OK;

@@ -121,14 +121,7 @@ typedef struct tile_list {
 static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
   tile_list *list = argument;
   tsr_plan *plan = list->plan;
-  if (plan->tile_count == list->capacity) { /* doubles: the old array stays in the arena until it is reset */
-    uint64_t capacity = TSR_MAX(4, list->capacity * 2);
-    tsr_plan_tile *tiles;
-    TSR_TRY(TSR_ARENA_RAW(list->arena, capacity, &tiles, error));
-    if (plan->tile_count) memcpy(tiles, plan->tiles, plan->tile_count * sizeof(tsr_plan_tile));
-    plan->tiles = tiles;
-    list->capacity = capacity;
-  }
+  TSR_TRY(TSR_ARENA_GROW(list->arena, &plan->tiles, plan->tile_count, &list->capacity, 4, error));
   plan->tiles[plan->tile_count++] = (tsr_plan_tile){.fragment = list->fragment, .inside = inside, .tile = leaf};
   return TSR_OK;
 }

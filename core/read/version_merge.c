@@ -529,14 +529,8 @@ static inline bool comes_before(const tsr_version_merge *merge, const heap_entry
 TSR_DEFINE_HEAP(entry_heap, tsr_version_merge, heap_entry, comes_before)
 
 static int push(tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
-  if (merge->heap.count == merge->heap.capacity) {
-    const uint64_t capacity = TSR_MAX(16, 2 * merge->heap.capacity);
-    heap_entry *memory;
-    TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, capacity, &memory, error));
-    if (merge->heap.count) memcpy(memory, merge->heap.entries, merge->heap.count * sizeof(heap_entry));
-    merge->heap.entries = memory;
-    merge->heap.capacity = capacity;
-  }
+  TSR_TRY(
+      TSR_ARENA_GROW(&merge->reader->arena, &merge->heap.entries, merge->heap.count, &merge->heap.capacity, 16, error));
   entry_heap_rise(merge, merge->heap.entries, merge->heap.count++, (heap_entry){.key = t->first[t->at], .tile = t});
   return TSR_OK;
 }

@@ -35,13 +35,7 @@ typedef struct box_list {
 static int add_written_box(box_list *list, uint64_t **low, uint64_t **high, tsr_error *error) {
   const uint32_t n = list->snapshot->grid.dimensions;
   tsr_plan *plan = list->plan;
-  tsr_written_box *memory;
-  if (plan->written_box_count == list->capacity) { /* doubles: the old array stays in the arena until it is reset */
-    list->capacity = TSR_MAX(16, 2 * list->capacity);
-    TSR_TRY(TSR_ARENA_ARRAY(list->arena, list->capacity, &memory, error));
-    if (plan->written_box_count) memcpy(memory, plan->written_boxes, plan->written_box_count * sizeof(tsr_written_box));
-    plan->written_boxes = memory;
-  }
+  TSR_TRY(TSR_ARENA_GROW(list->arena, &plan->written_boxes, plan->written_box_count, &list->capacity, 16, error));
   TSR_TRY(TSR_ARENA_RAW(list->arena, 2 * n, low, error));
   *high = *low + n;
   plan->written_boxes[plan->written_box_count++] = (tsr_written_box){*low, *high};

@@ -39,18 +39,6 @@ int64_t tsr__answer_time(const char *text) {
   return text && tsr__http_time_parse(text, &ms) ? ms : INT64_MIN;
 }
 
-int tsr__answer_grow(tsr_arena *arena, uint64_t element, uint8_t **list, uint64_t count, uint64_t *room,
-                     tsr_error *error) {
-  uint8_t *larger;
-  if (count < *room) return TSR_OK;
-  const uint64_t wanted = TSR_MAX(16, *room * 2);
-  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, wanted * element, &larger, error));
-  if (count > 0) memcpy(larger, *list, count * element);
-  *list = larger;
-  *room = wanted;
-  return TSR_OK;
-}
-
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 int tsr__answer_error(tsr_xml *xml, void *into, tsr_error *error) {
@@ -122,7 +110,7 @@ int tsr__answer_entry(tsr_xml *xml, tsr_answer_reader *reader, const char *key, 
   tsr_answer_entry entry = {.key = key, .etag = tsr__answer_text(etag), .modified = tsr__answer_time(modified)};
   if (!key || !*key) return tsr__xml_fail(xml, "an object without a key", error);
   TSR_TRY(answer_size(xml, size, &entry.size, error));
-  TSR_TRY(TSR_ANSWER_GROW(xml->arena, &listing->entries, listing->entry_count, &reader->entry_room, error));
+  TSR_TRY(TSR_ARENA_GROW(xml->arena, &listing->entries, listing->entry_count, &reader->entry_room, 16, error));
   listing->entries[listing->entry_count++] = entry;
   return TSR_OK;
 }
@@ -130,7 +118,7 @@ int tsr__answer_entry(tsr_xml *xml, tsr_answer_reader *reader, const char *key, 
 int tsr__answer_prefix(tsr_xml *xml, tsr_answer_reader *reader, const char *prefix, tsr_error *error) {
   tsr_answer_listing *listing = &reader->listing;
   if (!prefix || !*prefix) return tsr__xml_fail(xml, "a common prefix without a text", error);
-  TSR_TRY(TSR_ANSWER_GROW(xml->arena, &listing->prefixes, listing->prefix_count, &reader->prefix_room, error));
+  TSR_TRY(TSR_ARENA_GROW(xml->arena, &listing->prefixes, listing->prefix_count, &reader->prefix_room, 16, error));
   listing->prefixes[listing->prefix_count++] = prefix;
   return TSR_OK;
 }

@@ -72,12 +72,6 @@ int tsr__answer_error(tsr_xml *xml, void *into, tsr_error *error);
 const char *tsr__answer_text(const char *text); /* "" for NULL */
 int64_t tsr__answer_time(const char *text); /* INT64_MIN if it is NULL or no time */
 
-/* A list in an arena. Each time that it is full, it is copied to twice the room; the arena keeps the old copies. */
-#define TSR_ANSWER_GROW(arena, list, count, room, error)                                                               \
-  tsr__answer_grow(arena, sizeof **(list), (uint8_t **)(void *)(list), count, room, error)
-int tsr__answer_grow(tsr_arena *arena, uint64_t element, uint8_t **list, uint64_t count, uint64_t *room,
-                     tsr_error *error);
-
 /* A listing that is being read. */
 typedef struct tsr_answer_reader {
   tsr_answer_listing listing;

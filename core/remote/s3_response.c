@@ -103,7 +103,7 @@ static int read_upload(tsr_xml *xml, void *into, tsr_error *error) {
       {"Key", &key, NULL, NULL}, {"UploadId", &id, NULL, NULL}, {"Initiated", &initiated, NULL, NULL}};
   TSR_TRY(tsr__answer_fields(xml, fields, sizeof fields / sizeof *fields, error));
   if (!key || !*key || !id || !*id) return tsr__xml_fail(xml, "an upload without a key or an id", error);
-  TSR_TRY(TSR_ANSWER_GROW(xml->arena, &uploads->uploads, uploads->upload_count, &reader->room, error));
+  TSR_TRY(TSR_ARENA_GROW(xml->arena, &uploads->uploads, uploads->upload_count, &reader->room, 16, error));
   uploads->uploads[uploads->upload_count++] = (tsr_s3_upload){key, id, tsr__answer_time(initiated)};
   return TSR_OK;
 }
@@ -142,7 +142,7 @@ static int read_undeleted(tsr_xml *xml, void *into, tsr_error *error) {
   tsr_s3_deletion *deletion = reader->deletion;
   tsr_answer_failure failure = {0};
   TSR_TRY(tsr__answer_error(xml, &failure, error));
-  TSR_TRY(TSR_ANSWER_GROW(xml->arena, &deletion->failures, deletion->failure_count, &reader->room, error));
+  TSR_TRY(TSR_ARENA_GROW(xml->arena, &deletion->failures, deletion->failure_count, &reader->room, 16, error));
   deletion->failures[deletion->failure_count++] = failure;
   return TSR_OK;
 }

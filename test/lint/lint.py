@@ -117,7 +117,7 @@ def check_allocations(root, order):
         if (folder, name[:-2]) == ("base", "memory"):
             continue
         for number, line in enumerate(lines(f"{root}/core/{folder}/{name}"), 1):
-            called = re.search(r"\btsr__(alloc|realloc|arena_(?:alloc|array|raw|copy))(\w*)\(", line)
+            called = re.search(r"\btsr__(alloc|realloc|arena_(?:alloc|array|raw|copy|grow))(\w*)\(", line)
             if called:
                 fault(f"core/{folder}/{name}:{number}: {called.group(0)}...) takes a void *; use the macros of base/memory.h (TSR_ALLOC_ARRAY, TSR_ARENA_COPY, ...)")
 

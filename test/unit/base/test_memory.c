@@ -312,6 +312,26 @@ static void test_arena_allocations_do_not_overlap(void **state) {
   tsr__arena_release(&arena);
 }
 
+static void test_arena_lists_grow_and_stay_whole_where_they_cannot(void **state) {
+  tsr_memory root, m;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&m, &root, 20000, "small");
+  tsr_arena arena = tsr__arena(&m);
+  uint64_t *list = NULL, count = 0, capacity = 0;
+  int code;
+  while ((code = TSR_ARENA_GROW(&arena, &list, count, &capacity, 5, NULL)) == TSR_OK) {
+    list[count] = count * 3;
+    count++;
+    assert_true(count <= capacity && capacity % 5 == 0);
+  }
+  assert_int_equal(code, TSR_BUDGET);
+  assert_int_equal(count, capacity);
+  assert_true(count > 40);
+  for (uint64_t i = 0; i < count; i++) assert_int_equal(list[i], i * 3);
+  tsr__arena_release(&arena);
+  assert_int_equal(m.used, 0);
+}
+
 static void test_arena_arrays_are_zeroed_and_copies_end_with_nul(void **state) {
   tsr_memory root, m;
   tsr__memory_init_root(&root, NULL, NULL);
@@ -817,6 +837,7 @@ int main(void) {
       cmocka_unit_test(test_zeroed_blocks_of_a_custom_allocator_are_zero),
       cmocka_unit_test(test_budgets_are_exact_with_several_threads),
       cmocka_unit_test(test_arena_allocations_do_not_overlap),
+      cmocka_unit_test(test_arena_lists_grow_and_stay_whole_where_they_cannot),
       cmocka_unit_test(test_arena_arrays_are_zeroed_and_copies_end_with_nul),
       cmocka_unit_test(test_buffers_grow_shrink_and_print),
       cmocka_unit_test(test_buffers_grow_to_the_end_of_a_budget),
