@@ -91,15 +91,6 @@ sqlite3_int64 tsx_tree_stamp(void) {
   return stamp ? stamp : 1;
 }
 
-/* Prepares a statement without virtual tables, frees `sql`, and steps to the first row. Returns SQLite's code; the
- * caller finalizes *statement in any case. */
-static int run_query(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
-  *statement = NULL;
-  int code = sql ? sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_NO_VTAB, statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code == SQLITE_OK ? sqlite3_step(*statement) : code;
-}
-
 /* Returns 1 if a shadow table exists as it was created; 0 if it does not exist; or an error. */
 static int check_table(const tsx_tree *tree, const char *name, const char *suffix, const char *body, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
@@ -126,7 +117,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
   if (result <= 0) return result;
   char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_files\" WHERE id = %d AND parent = 0 AND size IS NULL",
                               tree->schema, name, TSX_TREE_ROOT);
-  int code = run_query(tree->db, sql, &statement);
+  int code = tsx_sql_first_plain(tree->db, sql, &statement);
   const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   if (code == SQLITE_DONE || (code == SQLITE_ROW && (!text || strlen(text) != TSX_ID_SIZE - 1)))
     result = tsx_fail(error, TSR_CORRUPT, "the table %s_files has no root", name);
@@ -318,7 +309,7 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   for (int i = 0; i < 2; i++) {
     sqlite3_stmt *statement;
     char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", tree->schema, i ? "page_count" : "page_size");
-    int code = run_query(tree->db, sql, &statement);
+    int code = tsx_sql_first_plain(tree->db, sql, &statement);
     if (code == SQLITE_ROW) *bytes *= (uint64_t)sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     if (code != SQLITE_ROW) return tsx_tree_fail(tree, code, error);

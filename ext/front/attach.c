@@ -161,9 +161,7 @@ static int has_memory(tsx_connection *connection, const char *schema, tsr_error 
   if (found <= 0) return found;
   char *sql =
       sqlite3_mprintf("SELECT name, kind, path, member, root, semantics, declaration FROM \"%w\"." MEMORY, schema);
-  const int code =
-      sql ? sqlite3_prepare_v3(connection->db, sql, -1, SQLITE_PREPARE_NO_VTAB, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  const int code = tsx_sql_prepare_plain(connection->db, sql, &statement);
   sqlite3_finalize(statement);
   if (code == SQLITE_OK) return 1;
   if (code != SQLITE_ERROR) return tsx_core_result(connection->db, code, error);

@@ -13,6 +13,10 @@ int tsx_sql_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement);
 /* Prepares a statement and steps to its first row: SQLITE_ROW, SQLITE_DONE, or an error. */
 int tsx_sql_first(sqlite3 *db, char *sql, sqlite3_stmt **statement);
 
+/* The same for statements over ordinary tables: SQLITE_ERROR if one of them is a virtual table. Connects none. */
+int tsx_sql_prepare_plain(sqlite3 *db, char *sql, sqlite3_stmt **statement);
+int tsx_sql_first_plain(sqlite3 *db, char *sql, sqlite3_stmt **statement);
+
 /* Runs statements that return no rows. `message` is NULL or gets SQLite's message, as from sqlite3_exec. */
 int tsx_sql_run(sqlite3 *db, char *sql, char **message);
 
