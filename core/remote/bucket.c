@@ -224,7 +224,7 @@ static void count_request(const tsr_bucket_state *state) {
                                        &counters->deletes, &counters->deletes, &counters->puts,    &counters->puts,
                                        &counters->puts,    &counters->puts,    &counters->deletes, &counters->lists};
   _Atomic uint64_t *counter = by_kind[state->call->kind];
-  if (state->step == TSR_BUCKET_STEP_LOOK || state->step == TSR_BUCKET_STEP_ABSENT ||
+  if (state->step == TSR_BUCKET_STEP_OWNER || state->step == TSR_BUCKET_STEP_ABSENT ||
       state->step == TSR_BUCKET_STEP_COPYING)
     counter = &counters->heads;
   if (state->step == TSR_BUCKET_STEP_COMPARE) counter = &counters->gets;

@@ -353,7 +353,7 @@ typedef enum tsr_bucket_step {
   TSR_BUCKET_STEP_CALL, /* the call itself */
   TSR_BUCKET_STEP_ABSENT, /* a HEAD before a completion that the server cannot make conditional: the key must be free */
   TSR_BUCKET_STEP_COPYING, /* a HEAD of the target of a copy that the server has not ended yet */
-  TSR_BUCKET_STEP_LOOK, /* a HEAD of the object that made a conditional request fail: has this call made it? */
+  TSR_BUCKET_STEP_OWNER, /* a HEAD of the object that made a conditional request fail: has this call made it? */
   TSR_BUCKET_STEP_COMPARE /* a GET of that object, to compare its bytes */
 } tsr_bucket_step;
 
@@ -407,7 +407,7 @@ typedef struct tsr_bucket_deleted {
 
 /* A conditional PUT or completion: who owns the object that made it fail. For bucket_request.c. */
 typedef struct tsr_bucket_owner {
-  tsr_error refusal; /* STEP_LOOK and _COMPARE: what the server answered to the call itself */
+  tsr_error refusal; /* STEP_OWNER and _COMPARE: what the server answered to the call itself */
   char mark[TSR_BUCKET_MARK_SIZE]; /* PUT with new_only: a unique Content-Type */
 } tsr_bucket_owner;
 

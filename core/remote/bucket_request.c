@@ -209,7 +209,7 @@ tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_f
 }
 
 /* Judges a request without a complete response. */
-static tsr_bucket_outcome bucket_judge_transport(tsr_bucket_state *state) {
+static tsr_bucket_outcome judge_transport(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const int rc = TSR_ALWAYS(http->rc < 0) ? http->rc : TSR_UNREACHABLE;
   (void)tsr__bucket_fail(state, rc, "", "%s", http->error.message);
@@ -275,7 +275,7 @@ static bool asks_for_beginning(const tsr_bucket_state *state) {
 }
 
 /* Writes the Range header of the next request, or "". */
-static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
+static void write_range(const tsr_bucket_state *state, char range[64]) {
   const tsr_bucket_call *call = state->call;
   *range = 0;
   if (state->got.placed && state->got.have > 0 && state->got.end == UINT64_MAX)
@@ -292,7 +292,7 @@ static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
 }
 
 /* Directs the body to its destination. Errors: TSR_TOOBIG if that has no room for the requested range. */
-static int bucket_get_prepare(tsr_bucket_state *state, tsr_error *error) {
+static int prepare_get(tsr_bucket_state *state, tsr_error *error) {
   const tsr_bucket_call *call = state->call;
   const uint64_t limit = limit_of_get(call);
   uint64_t last;
@@ -329,7 +329,7 @@ void tsr__bucket_get_return(tsr_bucket_state *state) {
 }
 
 /* Starts over from the first byte. */
-static void bucket_get_restart(tsr_bucket_state *state) {
+static void restart_get(tsr_bucket_state *state) {
   state->got.have = 0;
   state->got.placed = false;
 }
@@ -412,11 +412,11 @@ static tsr_bucket_outcome get_is_done(tsr_bucket_state *state) {
 /* The response was cut short, or has fewer bytes than it promised. Keeps what has arrived if the rest can be
  * requested. */
 static tsr_bucket_outcome keep_partial(tsr_bucket_state *state, uint64_t got) {
-  if (state->http.failure != TSR_HTTP_WHOLE) (void)bucket_judge_transport(state);
+  if (state->http.failure != TSR_HTTP_WHOLE) (void)judge_transport(state);
   else (void)tsr__bucket_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_BUCKET_FAILED;
   if (!*state->got.etag.text || state->got.etag.text[0] == 'W') {
-    bucket_get_restart(state); /* equal weak ETags do not mean equal bytes */
+    restart_get(state); /* equal weak ETags do not mean equal bytes */
     return TSR_BUCKET_AGAIN;
   }
   if (got >= ADVANCE && state->tries.failed > 0) state->tries.failed--;
@@ -424,7 +424,7 @@ static tsr_bucket_outcome keep_partial(tsr_bucket_state *state, uint64_t got) {
 }
 
 /* Takes a response with status 200 or 206, even one that was cut short. */
-static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_get(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
   const uint64_t before = state->got.have;
@@ -432,7 +432,7 @@ static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
     return tsr__bucket_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes",
                             limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place_response(state)) {
-    if (rest || state->got.sized) bucket_get_restart(state);
+    if (rest || state->got.sized) restart_get(state);
     state->got.sized = false;
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                                  "the server answered other bytes than the range that was requested");
@@ -440,7 +440,7 @@ static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
   state->got.have = before + http->size;
   if (http->failure != TSR_HTTP_WHOLE) return keep_partial(state, http->size);
   if (state->got.end == UINT64_MAX && !http->response.is_chunked && !http->response.has_range) {
-    bucket_get_restart(state); /* it may have been cut */
+    restart_get(state); /* it may have been cut */
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer does not tell where it ends");
   }
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
@@ -448,7 +448,7 @@ static tsr_bucket_outcome bucket_get_read(tsr_bucket_state *state) {
   if (!asks_for_beginning(state) || state->got.total <= state->call->get.size) return get_is_done(state);
   state->got.sized = true;
   state->got.tail = state->got.total - state->call->get.size;
-  bucket_get_restart(state);
+  restart_get(state);
   return TSR_BUCKET_NEXT;
 }
 
@@ -626,7 +626,7 @@ static tsr_bucket_outcome read_copying(tsr_bucket_state *state) {
   return TSR_BUCKET_DONE;
 }
 
-static tsr_bucket_outcome read_look(tsr_bucket_state *state) {
+static tsr_bucket_outcome read_owner(tsr_bucket_state *state) {
   tsr_bucket_call *call = state->call;
   const tsr_http_response *response = &state->http.response;
   const bool put = call->kind == TSR_BUCKET_PUT;
@@ -679,7 +679,7 @@ tsr_bucket_outcome tsr__bucket_advance_deletion(tsr_bucket_state *state) {
 
 static tsr_bucket_outcome read_success(tsr_bucket_state *state) {
   switch (state->call->kind) {
-  case TSR_BUCKET_GET: return bucket_get_read(state);
+  case TSR_BUCKET_GET: return read_get(state);
   case TSR_BUCKET_HEAD: return read_head(state);
   case TSR_BUCKET_LIST: return read_listing_page(state);
   case TSR_BUCKET_DELETE_MANY:
@@ -709,14 +709,14 @@ static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
 }
 
 /* Looks whose object it is that has made the call fail, if it may be the call's own: after a lost answer. */
-static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outcome outcome) {
+static tsr_bucket_outcome check_if_ours(tsr_bucket_state *state, tsr_bucket_outcome outcome) {
   const tsr_bucket_call *call = state->call;
   const int code = call->error.code;
   if (outcome != TSR_BUCKET_FAILED) return outcome;
   if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+    return begin_step(state, TSR_BUCKET_STEP_OWNER);
   if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+    return begin_step(state, TSR_BUCKET_STEP_OWNER);
   return outcome;
 }
 
@@ -731,12 +731,12 @@ static tsr_bucket_outcome read_refusal(tsr_bucket_state *state, const tsr_answer
   if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX && !state->got.unranged &&
       !state->got.sized) {
     state->got.unranged = true; /* rclone answers so if the object is shorter than the suffix */
-    bucket_get_restart(state);
+    restart_get(state);
     return TSR_BUCKET_NEXT;
   }
   if (asks_for_rest(state) && (status == 412 || status == 416)) {
     state->got.sized = false;
-    bucket_get_restart(state); /* the object has been replaced */
+    restart_get(state); /* the object has been replaced */
     return TSR_BUCKET_AGAIN;
   }
   if (call->kind == TSR_BUCKET_DELETE_MANY && outcome == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
@@ -746,7 +746,7 @@ static tsr_bucket_outcome read_refusal(tsr_bucket_state *state, const tsr_answer
     state->deleted.singly = true;
     return TSR_BUCKET_NEXT;
   }
-  return look_if_ours(state, outcome);
+  return check_if_ours(state, outcome);
 }
 
 static tsr_bucket_outcome read_status(tsr_bucket_state *state) {
@@ -754,12 +754,12 @@ static tsr_bucket_outcome read_status(tsr_bucket_state *state) {
   const uint64_t before = http->received.size - TSR_MIN(http->received.size, http->size);
   tsr_answer_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   tsr_error ignored = {0};
-  if (state->step == TSR_BUCKET_STEP_LOOK) return read_look(state);
+  if (state->step == TSR_BUCKET_STEP_OWNER) return read_owner(state);
   if (state->step == TSR_BUCKET_STEP_ABSENT) return read_absent(state);
   if (state->step == TSR_BUCKET_STEP_COPYING) return read_copying(state);
   const bool success = http->response.status >= 200 && http->response.status < 300;
   if (state->step == TSR_BUCKET_STEP_COMPARE) return read_compared(state);
-  if (success) return look_if_ours(state, read_success(state)); /* a completion may fail behind status 200 */
+  if (success) return check_if_ours(state, read_success(state)); /* a completion may fail behind status 200 */
   if (http->received.size > before && tsr__answer_failure(http->received.data + before, http->received.size - before,
                                                           &state->arena, &failure, &ignored) < 0)
     failure =
@@ -772,11 +772,11 @@ tsr_bucket_outcome tsr__bucket_read_response(tsr_bucket_state *state) {
   const bool get = state->step == TSR_BUCKET_STEP_CALL && state->call->kind == TSR_BUCKET_GET;
   tsr_bucket_outcome outcome;
   if (get && (http->response.status == 200 || http->response.status == 206) && http->failure != TSR_HTTP_REFUSED)
-    outcome = bucket_get_read(state);
+    outcome = read_get(state);
   else if (http->failure == TSR_HTTP_WHOLE ||
            (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_BUCKET_STEP_COMPARE))
     outcome = read_status(state);
-  else outcome = bucket_judge_transport(state);
+  else outcome = judge_transport(state);
   if (get) tsr__bucket_get_return(state);
   else state->response = state->http.received;
   if (!get) state->http.received = (tsr_buffer){.memory = state->memory};
@@ -798,7 +798,7 @@ void tsr__draft_header(tsr_draft *draft, const char *name, const char *value) {
 }
 
 const char *tsr__draft_range(const tsr_bucket_state *state, tsr_draft *draft) {
-  bucket_get_range(state, draft->range);
+  write_range(state, draft->range);
   return draft->range;
 }
 
@@ -851,7 +851,7 @@ static int prepare_answer(tsr_bucket_state *state, tsr_error *error) {
   const tsr_bucket_call *call = state->call;
   tsr_http_request *http = &state->http;
   state->response.size = 0;
-  if (state->step == TSR_BUCKET_STEP_CALL && call->kind == TSR_BUCKET_GET) return bucket_get_prepare(state, error);
+  if (state->step == TSR_BUCKET_STEP_CALL && call->kind == TSR_BUCKET_GET) return prepare_get(state, error);
   http->most = LIST_ANSWER_MAX;
   if (state->step == TSR_BUCKET_STEP_COMPARE) http->most = call->put.size;
   if (state->step == TSR_BUCKET_STEP_COMPARE)

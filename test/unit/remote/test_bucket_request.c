@@ -1066,7 +1066,7 @@ static void test_a_permission_to_create_alone(void **state) {
   begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_PUT, .put.new_only = true});
   (void)asks("");
   assert_int_equal(answers(head, ""), TSR_BUCKET_NEXT);
-  assert_int_equal(s.step, TSR_BUCKET_STEP_LOOK);
+  assert_int_equal(s.step, TSR_BUCKET_STEP_OWNER);
   end();
   begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_PUT});
   (void)asks("");
