@@ -32,13 +32,13 @@ static int list_published(tsr_log *log, tsr_error *error) {
   return rc;
 }
 
-static int keep_name(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
+static int collect_name(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
   char *copy;
   TSR_TRY(TSR_ARENA_COPY(&p->arena, name, size, &copy, error));
   return tsr__map_put(&p->names, copy, copy, error);
 }
 
-static int keep_ignored(tsr_published *p, tsr_error *error) {
+static int collect_ignored(tsr_published *p, tsr_error *error) {
   tsr_listing entries = {.memory = p->names.memory};
   int rc = tsr__store_list(p->log->store, commits, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -52,14 +52,14 @@ static int keep_ignored(tsr_published *p, tsr_error *error) {
       const char *name = file->names.names[n];
       if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) && !tsr__name_suffix(name, TSR_SUFFIX_OLD_WRITE, &stem))
         stem = strlen(name);
-      rc = keep_name(p, name, stem, error);
+      rc = collect_name(p, name, stem, error);
     }
   }
   tsr__listing_release(&entries);
   return rc;
 }
 
-static int keep_files(tsr_published *p, const tsr_commit_list *list, tsr_error *error) {
+static int collect_files(tsr_published *p, const tsr_commit_list *list, tsr_error *error) {
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_commit_file *file;
     TSR_TRY(tsr__log_file(p->log, list->items[i].path, &file, error));
@@ -68,27 +68,27 @@ static int keep_files(tsr_published *p, const tsr_commit_list *list, tsr_error *
                        "%s cannot be read, and may name published commits: tessera_vacuum removes it",
                        list->items[i].path);
     for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(keep_name(p, file->names.names[n], strlen(file->names.names[n]), error));
+      TSR_TRY(collect_name(p, file->names.names[n], strlen(file->names.names[n]), error));
     for (uint64_t n = 0; n < file->footers.count; n++)
-      TSR_TRY(keep_name(p, file->footers.footers[n].name, strlen(file->footers.footers[n].name), error));
+      TSR_TRY(collect_name(p, file->footers.footers[n].name, strlen(file->footers.footers[n].name), error));
   }
   return TSR_OK;
 }
 
-static int keep_all(tsr_published *p, tsr_error *error) {
+static int collect_all(tsr_published *p, tsr_error *error) {
   TSR_TRY(list_published(p->log, error));
   const tsr_commit_listing *listing = p->log->listing;
   for (uint64_t i = 0; i < listing->deletes.count; i++)
-    TSR_TRY(keep_name(p, listing->deletes.items[i].name, strlen(listing->deletes.items[i].name), error));
-  TSR_TRY(keep_files(p, &listing->vacuums, error));
-  TSR_TRY(keep_files(p, &listing->footers, error));
-  return keep_ignored(p, error);
+    TSR_TRY(collect_name(p, listing->deletes.items[i].name, strlen(listing->deletes.items[i].name), error));
+  TSR_TRY(collect_files(p, &listing->vacuums, error));
+  TSR_TRY(collect_files(p, &listing->footers, error));
+  return collect_ignored(p, error);
 }
 
 int tsr__published_open(tsr_log *log, tsr_published *published, tsr_error *error) {
   *published = (tsr_published){.log = log, .names.memory = log->memory};
   tsr__arena_init(&published->arena, log->memory);
-  const int rc = keep_all(published, error);
+  const int rc = collect_all(published, error);
   if (rc < 0) tsr__published_release(published);
   return rc;
 }
@@ -98,7 +98,7 @@ void tsr__published_release(tsr_published *published) {
   tsr__arena_release(&published->arena);
 }
 
-static bool names(const tsr_published *p, const char *name) {
+static bool has_name(const tsr_published *p, const char *name) {
   return tsr__map_get(&p->log->listing->names, name) || tsr__map_get(&p->names, name);
 }
 
@@ -109,11 +109,11 @@ int tsr__published_has(const tsr_published *published, const tsr_prepared_marker
   uint64_t stem;
   if (single != 0) return single;
   for (uint64_t i = 0; i < prepared->fragment_count; i++)
-    if (names(published, prepared->fragments[i])) return 1;
+    if (has_name(published, prepared->fragments[i])) return 1;
   if (!tsr__name_suffix(file, TSR_SUFFIX_DELETE, &stem) || stem >= sizeof name) return 0;
   memcpy(name, file, stem);
   name[stem] = 0;
-  return names(published, name);
+  return has_name(published, name);
 }
 
 static bool is_spanned(const tsr_commit_listing *listing, const char *name) {

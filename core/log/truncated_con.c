@@ -22,13 +22,13 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 
-typedef struct doubt { /* the check of one truncated .con */
+typedef struct con_check { /* the check of one truncated .con */
   const tsr_other_commits *known;
   const char *con; /* path */
   uint64_t written; /* when the .con was last changed, in milliseconds since 1970 */
   tsr_path *path; /* result: the file whose age matters */
   tsr_error *error;
-} doubt;
+} con_check;
 
 /* Gives the latest modification time of the files in a directory, in milliseconds since 1970; 0 if it is empty or
  * missing. */
@@ -53,7 +53,7 @@ static int fragment_is_whole(const tsr_other_commits *known, const char *directo
 }
 
 /* Reports a fragment that the .con may have committed: returns 1 and fills the error. */
-static int tell_fragment(const doubt *d, const char *name, const tsr_name *parsed) {
+static int report_fragment(const con_check *d, const char *name, const tsr_name *parsed) {
   const bool old = !layout_has_commits_folder(parsed->version);
   (void)tsr__fail(
       d->error, TSR_CORRUPT,
@@ -64,7 +64,7 @@ static int tell_fragment(const doubt *d, const char *name, const tsr_name *parse
   return 1;
 }
 
-static int tell_delete(const doubt *d, const char *name) {
+static int report_delete(const con_check *d, const char *name) {
   (void)tsr__fail(
       d->error, TSR_CORRUPT,
       "%s: the file is cut, and the delete condition %s, which it names, is in no other file. Bring the file back "
@@ -73,7 +73,7 @@ static int tell_delete(const doubt *d, const char *name) {
   return 1;
 }
 
-static int look_at_fragment(const doubt *d, const char *directory, const char *name, const tsr_name *parsed) {
+static int check_fragment(const con_check *d, const char *directory, const char *name, const tsr_name *parsed) {
   const tsr_path path = tsr__path_of(directory, name, "");
   bool whole;
   uint64_t changed;
@@ -86,10 +86,10 @@ static int look_at_fragment(const doubt *d, const char *directory, const char *n
   TSR_TRY(last_change(d->known, path.text, &changed, d->error));
   if (changed > d->written && parsed->end > d->written) return 0;
   if (changed > d->written) *d->path = tsr__path_of(path.text, TSR_FILE_FRAGMENT_METADATA, "");
-  return tell_fragment(d, name, parsed);
+  return report_fragment(d, name, parsed);
 }
 
-static int look_at_directory(const doubt *d, const char *directory, const tsr_listing *entries) {
+static int check_directory(const con_check *d, const char *directory, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     tsr_name parsed;
@@ -98,46 +98,46 @@ static int look_at_directory(const doubt *d, const char *directory, const tsr_li
     if (!*directory && (!layout_has_commit_files(parsed.version) || layout_has_commits_folder(parsed.version)))
       continue;
     if (tsr__map_get(d->known->fragments, entry->name) || tsr__map_get(d->known->ruled_out, entry->name)) continue;
-    const int rc = look_at_fragment(d, directory, entry->name, &parsed);
+    const int rc = check_fragment(d, directory, entry->name, &parsed);
     if (rc) return rc;
   }
   return 0;
 }
 
-static int look_at_fragments(const doubt *d) {
+static int check_fragments(const con_check *d) {
   tsr_listing entries = {.memory = d->known->memory};
   int rc = tsr__store_list(d->known->store, TSR_DIR_FRAGMENTS, &entries, d->error);
   if (rc == TSR_NOT_FOUND) return 0;
-  if (rc >= 0) rc = look_at_directory(d, TSR_DIR_FRAGMENTS, &entries);
+  if (rc >= 0) rc = check_directory(d, TSR_DIR_FRAGMENTS, &entries);
   tsr__listing_release(&entries);
   return rc;
 }
 
 /* Checks the complete entries of the .con. Fragments that no longer exist were vacuumed. */
-static int look_at_entries(const doubt *d, const tsr_commits *partial) {
+static int check_entries(const con_check *d, const tsr_commits *partial) {
   for (uint64_t i = 0; i < partial->count; i++) {
     const tsr_commit *commit = &partial->commits[i];
     tsr_name parsed;
     bool whole;
     if (commit->kind == TSR_COMMIT_DELETE && !tsr__map_get(d->known->deletes, commit->name))
-      return tell_delete(d, commit->name);
+      return report_delete(d, commit->name);
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->ruled_out, commit->name)) continue;
     const tsr_path path = tsr__path_of(layout_fragments_folder(parsed.version), commit->name, "");
     TSR_TRY(fragment_is_whole(d->known, path.text, &whole, d->error));
-    if (whole) return tell_fragment(d, commit->name, &parsed);
+    if (whole) return report_fragment(d, commit->name, &parsed);
   }
   return 0;
 }
 
 int tsr__truncated_con_loses(const tsr_other_commits *known, const char *con, const tsr_commits *partial,
                              tsr_path *path, tsr_error *error) {
-  doubt d = {.known = known, .con = con, .path = path, .error = error};
+  con_check d = {.known = known, .con = con, .path = path, .error = error};
   *path = tsr__path_of("", con, "");
   int rc = tsr__store_modified(known->store, con, &d.written, error);
   if (rc == TSR_NOT_FOUND) return tsr__fail(error, TSR_ABORT, "%s was removed while it was looked at", con);
-  if (rc >= 0) rc = look_at_entries(&d, partial);
-  if (rc == 0) rc = look_at_fragments(&d);
-  if (rc == 0) rc = look_at_directory(&d, "", known->root);
+  if (rc >= 0) rc = check_entries(&d, partial);
+  if (rc == 0) rc = check_fragments(&d);
+  if (rc == 0) rc = check_directory(&d, "", known->root);
   return rc;
 }
