@@ -10,7 +10,8 @@
  * for the engine. Finally tsx_axes_ranges turns the kept coordinates into ranges of the dimension, so that the reader
  * skips the other tiles.
  *
- * Sections: the values of an axis, evaluation, ranges. */
+ * Sections: which values an axis has; an axis as rows of a nested SELECT; the nested SELECT; its rows; coordinates that
+ * cells have; evaluation; ranges. */
 #include "query/query_internal.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ bool tsx_axis_possible(const tsx_column *column) {
 /* ---- Which values an axis has ------------------------------------------------------------------------------------ */
 
 /* Loads a coordinate. A UINT64 keeps its bits, so it is negative above INT64_MAX. */
-static int64_t axis_load(const tsr_field *field, const void *bytes) {
+static int64_t load_coordinate(const tsr_field *field, const void *bytes) {
   const uint64_t size = tsr_datatype_size(field->datatype);
   return tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED ? (int64_t)tsx_load_unsigned(bytes, size)
                                                                  : tsx_load_signed(bytes, size);
@@ -43,7 +44,7 @@ bool tsx_axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *
   int64_t first = INT64_MAX, last = INT64_MIN;
   for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
-    int64_t a = r->low ? axis_load(field, r->low) : *low, b = r->high ? axis_load(field, r->high) : *high;
+    int64_t a = r->low ? load_coordinate(field, r->low) : *low, b = r->high ? load_coordinate(field, r->high) : *high;
     if (field->datatype == TSR_UINT64 && a < 0) continue; /* above INT64_MAX, where the axis has no values */
     if (field->datatype == TSR_UINT64 && b < 0) b = *high;
     if (a < *low) a = *low;
@@ -59,12 +60,12 @@ bool tsx_axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *
 
 /* Returns true if the axis lists the coordinates that cells of a sparse array have, since its range is too long, or not
  * that of its cells (tsr_coordinates_lossy). */
-static bool axis_is_list(const tsx_query *query, const tsx_axis *axis) {
+static bool must_list(const tsx_query *query, const tsx_axis *axis) {
   return !query->table->schema->dense && query->select.join_count == 0 && !axis->usable;
 }
 
 /* Sets the bounds of an axis. Returns 1; 0 if it has no values. */
-static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
+static int set_bounds(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
   const tsx_column *shows = &query->table->columns[axis->column];
   if (shows->form == TSX_ENUMERATED) {
     axis->low = 0;
@@ -72,8 +73,8 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
     axis->usable = axis->count <= TSX_COORDINATES_MAX;
     return 1;
   }
-  int64_t low = axis_load(shows->description, domain[shows->field].low),
-          high = axis_load(shows->description, domain[shows->field].high);
+  int64_t low = load_coordinate(shows->description, domain[shows->field].low),
+          high = load_coordinate(shows->description, domain[shows->field].high);
   if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* above INT64_MAX: not usable */
   for (const tsx_bound_range *b = query->bounds; b; b = b->next)
     if (b->column == axis->column && !b->after && !tsx_axis_narrow(shows->description, &b->set, &low, &high)) return 0;
@@ -81,12 +82,12 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
   axis->count = (uint64_t)high - (uint64_t)low + 1;
   const bool ranges = query->table->schema->dense || !tsr_coordinates_lossy(query->table->schema);
   axis->usable = ranges && axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
-  axis->listed = axis_is_list(query, axis);
+  axis->listed = must_list(query, axis);
   axis->usable = axis->usable || axis->listed;
   return 1;
 }
 
-static int axes_make(tsx_query *query, tsr_error *error) {
+static int make_axes(tsx_query *query, tsr_error *error) {
   const uint32_t columns = query->table->column_count;
   query->axes = tsx_arena_take(&query->select.arena, columns * sizeof *query->axes);
   if (!query->axes) return tsx_out_of_memory(error);
@@ -95,7 +96,7 @@ static int axes_make(tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
-static void axes_empty(tsx_query *query) {
+static void empty_axes(tsx_query *query) {
   for (uint32_t i = 0; i < query->axis_count; i++) {
     query->axes[i].count = 0;
     query->axes[i].usable = true;
@@ -103,42 +104,42 @@ static void axes_empty(tsx_query *query) {
 }
 
 /* Finds the comparisons of the terms of WHERE that windows do not see. */
-static int axes_bounds_after(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
+static int find_bounds_after(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   if (tree == tsx_where_before(&query->select)) return TSR_OK;
   if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return tsx_bounds_find(query, tree, error);
-  TSX_TRY(axes_bounds_after(query, tree->operands[0], error));
-  return axes_bounds_after(query, tree->operands[1], error);
+  TSX_TRY(find_bounds_after(query, tree->operands[0], error));
+  return find_bounds_after(query, tree->operands[1], error);
 }
 
-static int axes_bounds(tsx_query *query, tsr_error *error) {
+static int find_bounds(tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   const tsx_expr *before = tsx_where_before(s);
   /* conditions on neighbours do not restrict the cells that have them */
   int code = before && !s->around ? tsx_bounds_find(query, before, error) : TSR_OK;
   if (code < 0 || !s->where || s->where == before) return code;
   query->bounds_after = true;
-  code = axes_bounds_after(query, s->where, error);
+  code = find_bounds_after(query, s->where, error);
   query->bounds_after = false;
   return code;
 }
 
 int tsx_axes_none(tsx_query *query, tsr_error *error) {
-  TSX_TRY(axes_bounds(query, error));
-  TSX_TRY(axes_make(query, error));
-  axes_empty(query);
+  TSX_TRY(find_bounds(query, error));
+  TSX_TRY(make_axes(query, error));
+  empty_axes(query);
   return TSR_OK;
 }
 
 int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
   const tsr_interval *domain = NULL;
   query->shown = snapshot;
-  TSX_TRY(axes_bounds(query, error));
+  TSX_TRY(find_bounds(query, error));
   int any = tsr_snapshot_non_empty_domain(snapshot->core, &domain, error);
   if (any < 0) return any;
-  TSX_TRY(axes_make(query, error));
+  TSX_TRY(make_axes(query, error));
   for (uint32_t i = 0; i < query->axis_count && any; i++)
-    if (!axis_find(query, domain, &query->axes[i])) any = 0;
-  if (!any) axes_empty(query);
+    if (!set_bounds(query, domain, &query->axes[i])) any = 0;
+  if (!any) empty_axes(query);
   return any;
 }
 
@@ -182,7 +183,7 @@ int tsx_axis_request(tsx_query *query, uint32_t number, const tsx_expr *tree, bo
   return (int)axis->tree_count++;
 }
 
-/* ---- Evaluation -------------------------------------------------------------------------------------------------- */
+/* ---- An axis as rows of a nested SELECT -------------------------------------------------------------------------- */
 
 typedef struct axis_rows { /* the values of an axis, as rows of a nested SELECT */
   const tsx_query *query;
@@ -194,13 +195,13 @@ typedef struct axis_rows { /* the values of an axis, as rows of a nested SELECT 
   tsx_label_state **states;
 } axis_rows;
 
-static int axis_next(tsx_rows *rows, tsr_error *error) {
+static int next_row(tsx_rows *rows, tsr_error *error) {
   axis_rows *r = rows->state;
   (void)error;
   return r->row++ < (r->null ? 1 : r->axis->count);
 }
 
-static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
+static int give_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
   const axis_rows *r = rows->state;
   (void)error;
   const tsx_column *shows = &r->query->table->columns[r->axis->column];
@@ -215,7 +216,7 @@ static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_e
 }
 
 /* Replaces columns by the axis's slot, labels by their slots, and columns of joined tables by qualified names. */
-static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+static bool replace_node(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   const axis_rows *r = argument;
   if (tree->kind == TSX_EXPR_JOINED) {
     const tsx_join *join = &r->query->select.joins[tree->join];
@@ -228,18 +229,18 @@ static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out)
     return true;
   }
   if (tree->kind != TSX_EXPR_NAME) return false;
-  if (tree->alias) tsx_words_append(out, tree->alias, axis_replace, argument);
+  if (tree->alias) tsx_words_append(out, tree->alias, replace_node, argument);
   else tsx_slot_append(out, r->slot);
   return true;
 }
 
-static void axis_slot(axis_rows *state, tsx_slots *slots) {
+static void take_slot(axis_rows *state, tsx_slots *slots) {
   state->slot = tsx_slot_take(slots, tsx_slot_affinity(state->query->table->columns[state->axis->column].declared));
 }
 
-/* Takes slots for the labels of the axis's dimension that the query uses, and loads the labels. axis_release releases
+/* Takes slots for the labels of the axis's dimension that the query uses, and loads the labels. release_labels releases
  * them, also after a failure. */
-static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr_error *error) {
+static int take_label_slots(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr_error *error) {
   tsx_table *table = query->table;
   const tsx_column *shows = &table->columns[state->axis->column];
   if (table->label_count == 0 || !shows->description->is_dimension) return TSR_OK;
@@ -259,21 +260,21 @@ static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr
   return TSR_OK;
 }
 
-static void axis_release(const axis_rows *state) {
+static void release_labels(const axis_rows *state) {
   for (uint32_t i = 0; i < state->query->table->label_count && state->states; i++)
     tsx_label_state_release(state->states[i]);
 }
 
 int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_value *value, tsr_error *error) {
   axis_rows state = {.query = query, .axis = &query->axes[number], .null = true};
-  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  tsx_rows rows = {.next = next_row, .column = give_column, .state = &state};
   sqlite3_stmt *statement = NULL;
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   tsx_slots slots = {0};
-  axis_slot(&state, &slots);
+  take_slot(&state, &slots);
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT (");
-  tsx_words_append(text, tree, axis_replace, &state);
+  tsx_words_append(text, tree, replace_node, &state);
   sqlite3_str_appendall(text, ")" TSX_ROWS_FROM);
   int code = tsx_rows_only(query->connection, text, &rows, &statement, error);
   if (code >= 0) code = tsx_query_copy(query, sqlite3_column_value(statement, 0), value, error);
@@ -281,21 +282,21 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   return code;
 }
 
-static bool axis_uses_join(const tsx_expr *tree) {
+static bool uses_join(const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
-  if (tree->kind == TSX_EXPR_JOINED || (tree->base && axis_uses_join(tree->base))) return true;
+  if (tree->kind == TSX_EXPR_JOINED || (tree->base && uses_join(tree->base))) return true;
   for (uint32_t i = 0; i < tree->count; i++)
-    if (axis_uses_join(tree->operands[i])) return true;
+    if (uses_join(tree->operands[i])) return true;
   return false;
 }
 
 /* Lets SQLite find the least and the greatest value of an expression, and whether all values are integers. */
-static int axis_ask_ends(tsx_query *query, const axis_rows *state, tsx_rows *rows, const tsx_expr *tree, bool *known,
-                         int64_t ends[2], tsr_error *error) {
+static int ask_ends(tsx_query *query, const axis_rows *state, tsx_rows *rows, const tsx_expr *tree, bool *known,
+                    int64_t ends[2], tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT min(e), max(e), max(typeof(e) NOT IN ('integer', 'null')) FROM (SELECT (");
-  tsx_words_append(text, tree, axis_replace, (void *)(uintptr_t)state);
+  tsx_words_append(text, tree, replace_node, (void *)(uintptr_t)state);
   sqlite3_str_appendall(text, ") AS e" TSX_ROWS_FROM ")");
   int code = tsx_rows_prepare(query->connection, text, rows, &statement, error);
   if (code >= 0) code = tsx_rows_step(query->connection, statement, error);
@@ -314,7 +315,7 @@ int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool 
   *known = false;
   ends[0] = 1; /* an empty range */
   ends[1] = 0;
-  if (axis->listed || axis_uses_join(tree)) return TSR_OK;
+  if (axis->listed || uses_join(tree)) return TSR_OK;
   if (tree->kind == TSX_EXPR_NAME && !tree->alias) {
     *known = !strcmp(query->table->columns[axis->column].declared, "INTEGER");
     ends[0] = axis->low;
@@ -322,18 +323,20 @@ int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool 
     return TSR_OK;
   }
   axis_rows state = {.query = query, .axis = axis};
-  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  tsx_rows rows = {.next = next_row, .column = give_column, .state = &state};
   tsx_slots slots = {0};
-  axis_slot(&state, &slots);
-  int code = axis_labels(query, &state, &slots, error);
-  if (code >= 0) code = axis_ask_ends(query, &state, &rows, tree, known, ends, error);
-  axis_release(&state);
+  take_slot(&state, &slots);
+  int code = take_label_slots(query, &state, &slots, error);
+  if (code >= 0) code = ask_ends(query, &state, &rows, tree, known, ends, error);
+  release_labels(&state);
   return code;
 }
 
+/* ---- The nested SELECT of an axis -------------------------------------------------------------------------------- */
+
 /* Writes the joins with the distinct values of bound columns. LIMIT -1 makes SQLite materialize and index these,
  * too. */
-static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
+static void append_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
   const tsx_join *join = &query->select.joins[j];
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     int slot;
@@ -343,12 +346,12 @@ static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j,
     tsx_slot_append(text, slot);
     sqlite3_str_appendf(text, " AS k FROM " TSX_ROWS_NAME "(?%d) LIMIT -1) AS _tessera_value%u_%u ON (", ++*parameters,
                         j, b);
-    tsx_words_append(text, join->on.bindings[b].left, axis_replace, state);
+    tsx_words_append(text, join->on.bindings[b].left, replace_node, state);
     sqlite3_str_appendf(text, ") = _tessera_value%u_%u.k", j, b);
   }
 }
 
-static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
+static int bind_values(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
   int parameters = 1, slot;
   for (uint32_t j = 0; j < query->select.join_count; j++)
     for (uint32_t b = 0; b < query->select.joins[j].on.binding_count; b++) {
@@ -360,11 +363,11 @@ static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt 
 }
 
 /* Writes the joins by the axis's column. CROSS and LEFT keep the axis as the outer loop, so its rows come in order. */
-static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *state) {
+static void append_joins(sqlite3_str *text, const tsx_query *query, axis_rows *state) {
   int parameters = 1;
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
-    if (join->on.binding_count) axis_bindings(text, query, j, state, &parameters);
+    if (join->on.binding_count) append_bindings(text, query, j, state, &parameters);
     if (join->on.field != state->axis->column) continue;
     /* LIMIT -1 makes SQLite materialize and index a query; otherwise it would run the query for each coordinate. */
     sqlite3_str_appendf(text,
@@ -372,13 +375,13 @@ static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *sta
                                        : " %s JOIN \"%w\".\"%w\" AS _tessera_join%u ON ",
                         join->left ? "LEFT" : "CROSS", join->source.schema, join->source.table, j);
     sqlite3_str_appendchar(text, 1, '(');
-    tsx_words_append(text, join->on.tree, axis_replace, state);
+    tsx_words_append(text, join->on.tree, replace_node, state);
     sqlite3_str_appendchar(text, 1, ')');
   }
 }
 
 /* Returns the ON of the first join that involves an axis, or NULL. */
-static const tsx_expr *axis_on(const tsx_query *query, const tsx_axis *axis) {
+static const tsx_expr *condition_on(const tsx_query *query, const tsx_axis *axis) {
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
     bool on = join->on.field == axis->column;
@@ -388,26 +391,28 @@ static const tsx_expr *axis_on(const tsx_query *query, const tsx_axis *axis) {
   return NULL;
 }
 
-static bool axis_joined(const tsx_query *query, const tsx_axis *axis) { return axis_on(query, axis) != NULL; }
+static bool is_joined(const tsx_query *query, const tsx_axis *axis) { return condition_on(query, axis) != NULL; }
 
-static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
-                        sqlite3_stmt **statement, tsr_error *error) {
+static int prepare_values(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
+                          sqlite3_stmt **statement, tsr_error *error) {
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT ");
   for (uint32_t i = 0; i < axis->tree_count; i++) {
     sqlite3_str_appendchar(text, 1, '(');
-    tsx_words_append(text, axis->trees[i], axis_replace, state);
+    tsx_words_append(text, axis->trees[i], replace_node, state);
     sqlite3_str_appendall(text, axis->tests[i] ? ") IS TRUE, " : "), ");
   }
   sqlite3_str_appendall(text, TSX_ROWS_NAME ".rowid" TSX_ROWS_FROM);
-  axis_joins(text, query, state);
+  append_joins(text, query, state);
   TSX_TRY(tsx_rows_prepare(query->connection, text, rows, statement, error));
-  return axis_bind(query, axis, *statement, error);
+  return bind_values(query, axis, *statement, error);
 }
 
+/* ---- Its rows ---------------------------------------------------------------------------------------------------- */
+
 /* Copies a value. A text equal to the previous one shares its bytes. */
-static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr_value *before, tsr_value *value,
-                     tsr_error *error) {
+static int copy_value(tsx_query *query, sqlite3_stmt *statement, int i, const tsr_value *before, tsr_value *value,
+                      tsr_error *error) {
   sqlite3_value *given = sqlite3_column_value(statement, i);
   if (before && before->type == TSR_VALUE_TEXT && sqlite3_value_type(given) == SQLITE_TEXT) {
     const char *text = (const char *)sqlite3_value_text(given);
@@ -421,7 +426,7 @@ static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr
 }
 
 /* Drops the coordinates from `from` up to `to`, for which a join has no row. */
-static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
+static void drop_coordinates(tsx_axis *axis, uint64_t from, uint64_t to) {
   for (; from < to; from++) {
     axis->kept[from] = 0;
     for (uint32_t i = 0; i < axis->tree_count; i++)
@@ -429,26 +434,26 @@ static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
   }
 }
 
-static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
-  const tsx_expr *on = axis_on(query, axis);
+static int fail_second_row(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
+  const tsx_expr *on = condition_on(query, axis);
   return tsx_not_evaluated(&query->select, on->begin, on->end, "a joined table has more than one row for a coordinate",
                            error);
 }
 
 /* Stores the rows of the nested SELECT, which come in the order of the axis. If tables are joined, coordinates without
  * a row are dropped, and a second row for a coordinate is an error. */
-static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
-  const bool joined = axis_joined(query, axis);
+static int store_rows(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
+  const bool joined = is_joined(query, axis);
   for (uint64_t done = 0;;) {
     int code = tsx_rows_step(query->connection, statement, error);
     if (code <= 0) {
       if (code == 0 && !joined && done < axis->count) return tsx_rows_none(error);
-      if (code == 0 && joined) axis_skip(axis, done, axis->count);
+      if (code == 0 && joined) drop_coordinates(axis, done, axis->count);
       return code;
     }
     const uint64_t row = (uint64_t)sqlite3_column_int64(statement, (int)axis->tree_count) - 1;
-    if (row < done) return axis_twice(query, axis, error);
-    if (joined) axis_skip(axis, done, row);
+    if (row < done) return fail_second_row(query, axis, error);
+    if (joined) drop_coordinates(axis, done, row);
     done = row + 1;
     for (uint32_t i = 0; i < axis->tree_count; i++) {
       if (axis->tests[i]) {
@@ -456,7 +461,7 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
         continue;
       }
       tsr_value *value = &axis->values[i][row];
-      code = axis_copy(query, statement, (int)i, row ? value - 1 : NULL, value, error);
+      code = copy_value(query, statement, (int)i, row ? value - 1 : NULL, value, error);
       if (code < 0)
         return code == TSR_NOMEM
                    ? code
@@ -466,8 +471,10 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
   return TSR_OK;
 }
 
+/* ---- Coordinates that cells have --------------------------------------------------------------------------------- */
+
 /* Takes the groups of a run, which are the coordinates that cells have. */
-static int axis_take_groups(tsx_query *query, tsx_axis *axis, tsr_query_run *run, tsr_error *error) {
+static int take_groups(tsx_query *query, tsx_axis *axis, tsr_query_run *run, tsr_error *error) {
   const uint64_t count = tsr_query_groups(run);
   if (count > TSX_COORDINATES_MAX)
     return tsx_fail(error, TSR_ERROR, "%s has more than %u values here: select a part of them with WHERE",
@@ -484,7 +491,7 @@ static int axis_take_groups(tsx_query *query, tsx_axis *axis, tsr_query_run *run
 }
 
 /* Lists the distinct coordinates of cells, by a GROUP BY in the engine. */
-static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
+static int list_coordinates(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   const tsx_column *shows = &query->table->columns[axis->column];
   const tsr_node node = {
       .operation = TSR_OP_FIELD, .field = shows->field, .as_integer = true, .nat_is_null = shows->nat_is_null};
@@ -500,17 +507,19 @@ static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   if (!dimensions) return tsx_out_of_memory(error);
   TSX_TRY(tsx_axes_ranges(query, dimensions, error));
   int code = tsr_query_start(query->shown->core, &request, &run, error);
-  if (code >= 0) code = axis_take_groups(query, axis, run, error);
+  if (code >= 0) code = take_groups(query, axis, run, error);
   tsr_query_close(run);
   return code;
 }
 
-static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
+/* ---- Evaluation -------------------------------------------------------------------------------------------------- */
+
+static int evaluate_axis(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   axis_rows state = {.query = query, .axis = axis};
-  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  tsx_rows rows = {.next = next_row, .column = give_column, .state = &state};
   sqlite3_stmt *statement = NULL;
-  bool tests = axis_joined(query, axis);
-  if (axis->listed) TSX_TRY(axis_list(query, axis, error));
+  bool tests = is_joined(query, axis);
+  if (axis->listed) TSX_TRY(list_coordinates(query, axis, error));
   for (uint32_t i = 0; i < axis->tree_count; i++) {
     tests |= axis->tests[i];
     if (axis->tests[i]) continue;
@@ -523,25 +532,25 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
     memset(axis->kept, 1, axis->count);
   }
   tsx_slots slots = {0};
-  axis_slot(&state, &slots);
-  int code = axis_labels(query, &state, &slots, error);
-  if (code >= 0) code = axis_prepare(query, axis, &state, &rows, &statement, error);
-  if (code >= 0) code = axis_fill(query, axis, statement, error);
+  take_slot(&state, &slots);
+  int code = take_label_slots(query, &state, &slots, error);
+  if (code >= 0) code = prepare_values(query, axis, &state, &rows, &statement, error);
+  if (code >= 0) code = store_rows(query, axis, statement, error);
   if (code >= 0) tsr_environment_count_coordinates(query->connection->environment, axis->count);
   sqlite3_finalize(statement);
-  axis_release(&state);
+  release_labels(&state);
   return code;
 }
 
 /* Returns the common type of two types; OPAQUE if there is none. */
-static tsr_value_type axis_type_of_both(tsr_value_type a, tsr_value_type b) {
+static tsr_value_type common_type(tsr_value_type a, tsr_value_type b) {
   if (a == b || b == TSR_VALUE_NULL) return a;
   if (a == TSR_VALUE_NULL) return b;
   return a == TSR_VALUE_TEXT || b == TSR_VALUE_TEXT ? TSR_VALUE_OPAQUE : TSR_VALUE_NUMBER;
 }
 
 /* Fills a value table and finds its type. A table of type NUMBER stores INTEGERs as doubles, so they must be exact. */
-static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *error) {
+static int fill_table(tsx_query *query, const tsx_value_use *use, tsr_error *error) {
   const tsx_axis *axis = &query->axes[use->axis];
   tsr_value_table *table = use->table;
   bool exact = true;
@@ -553,7 +562,7 @@ static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *erro
   table->type = TSR_VALUE_NULL;
   for (uint64_t i = 0; i < axis->count && table->type != TSR_VALUE_OPAQUE; i++) {
     const tsr_value *value = &table->values[i];
-    table->type = axis_type_of_both(table->type, value->type);
+    table->type = common_type(table->type, value->type);
     exact &=
         value->type != TSR_VALUE_INTEGER || (value->as.integer >= -NUMBER_EXACT && value->as.integer <= NUMBER_EXACT);
   }
@@ -565,8 +574,8 @@ static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *erro
 }
 
 /* Returns 1 if an axis has something to evaluate, else 0. A join on an axis that is not usable is an error. */
-static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
-  if (!axis_joined(query, axis)) return axis->tree_count > 0;
+static int needs_evaluation(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
+  if (!is_joined(query, axis)) return axis->tree_count > 0;
   return axis->usable ? 1
                       : tsx_fail(error, TSR_ERROR, "a join by '%s', which has more than %u coordinates",
                                  query->table->columns[axis->column].name, TSX_COORDINATES_MAX);
@@ -575,19 +584,19 @@ static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
   TSX_TRY(tsx_joined_read(query, error));
   for (uint32_t a = 0; a < query->axis_count; a++) {
-    const int needed = axis_needed(query, &query->axes[a], error);
+    const int needed = needs_evaluation(query, &query->axes[a], error);
     if (needed < 0) return needed;
-    if (needed) TSX_TRY(axis_evaluate(query, &query->axes[a], error));
+    if (needed) TSX_TRY(evaluate_axis(query, &query->axes[a], error));
   }
   TSX_TRY(tsx_joined_finish(query, error));
-  for (const tsx_value_use *use = query->uses; use; use = use->next) TSX_TRY(axis_type(query, use, error));
+  for (const tsx_value_use *use = query->uses; use; use = use->next) TSX_TRY(fill_table(query, use, error));
   return TSR_OK;
 }
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
 /* Makes a range of each run of consecutive kept coordinates. */
-static int axis_ranges(tsx_query *query, const tsx_axis *axis, tsr_ranges *out, tsr_error *error) {
+static int ranges_of_kept(tsx_query *query, const tsx_axis *axis, tsr_ranges *out, tsr_error *error) {
   uint64_t count = 0, n = 0;
   for (uint64_t i = 0; i < axis->count; i++) count += axis->kept[i] && (i == 0 || !axis->kept[i - 1]);
   tsr_range *ranges = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *ranges);
@@ -611,7 +620,7 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) 
   for (uint32_t a = 0; a < query->axis_count; a++) {
     const tsx_column *shows = &query->table->columns[query->axes[a].column];
     if (query->axes[a].kept && shows->description->is_dimension)
-      TSX_TRY(axis_ranges(query, &query->axes[a], &dimensions[shows->field], error));
+      TSX_TRY(ranges_of_kept(query, &query->axes[a], &dimensions[shows->field], error));
   }
   for (tsx_bound_range *b = query->bounds; b; b = b->next) {
     if (b->after) continue;
