@@ -74,7 +74,7 @@ static int dimension_of(const around_take *t, const tsx_expr *tree, unsigned sid
   return -1;
 }
 
-/* ---- Offsets in ON ----------------------------------------------------------------------------------------------- */
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 /* Reads a whole number, as a literal with a sign or without. */
 static bool whole_number(const tsx_expr *tree, int64_t *number) {
@@ -92,6 +92,66 @@ static bool whole_number(const tsx_expr *tree, int64_t *number) {
   return true;
 }
 
+/* Returns true if two sources are the same array, at the same times. */
+static bool same_source(const tsx_source *a, const tsx_source *b, const tsx_table *table) {
+  for (int i = 0; i < 2; i++) {
+    const tsx_expr *x = a->times[i], *y = b->times[i];
+    if (!x != !y) return false;
+    if (x && (x->end - x->begin != y->end - y->begin || memcmp(x->begin, y->begin, (size_t)(x->end - x->begin)) != 0))
+      return false;
+  }
+  return !sqlite3_stricmp(b->schema, table->schema_name) && !sqlite3_stricmp(b->table, table->name);
+}
+
+/* Returns the tree of an item that a term of GROUP BY names by ordinal or alias, or the term. */
+static const tsx_expr *group_meaning(const around_take *t, const tsx_expr *term) {
+  const tsx_select *s = t->select;
+  int64_t ordinal;
+  if (whole_number(term, &ordinal) && ordinal >= 1 && ordinal <= s->item_count) return s->items[ordinal - 1].tree;
+  /* a column of the kernel comes before an alias */
+  if (term->kind != TSX_EXPR_NAME || term->table || kernel_column(t, term->name) >= 0) return term;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return s->items[i].tree;
+  return term;
+}
+
+/* Returns the sides of GROUP BY, without aliases. */
+static unsigned sides_of_groups(const around_take *t) {
+  unsigned sides = 0;
+  for (uint32_t i = 0; i < t->select->group_count; i++) sides |= sides_of(t, group_meaning(t, t->select->group[i]));
+  return sides;
+}
+
+/* Returns true if the clauses may be those of a neighbourhood, and finds its tables. */
+static bool find_tables(around_take *t) {
+  const tsx_select *s = t->select;
+  const tsx_join *array = NULL;
+  if (s->inner.begin || s->join_count < 1 || s->join_count > 2 || s->group_count == 0 || s->distinct ||
+      s->windows.count || t->query->table->schema->dimension_count > 32)
+    return false;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (!s->items[i].tree) return false;
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    tsx_join *join = &t->select->joins[j];
+    if (join->left || join->same_count) return false;
+    const bool same = join->is_array && same_source(&s->source, &join->source, t->query->table);
+    if (same && !array) array = join;
+    else if (!same && !t->kernel) t->kernel = join;
+    else return false;
+  }
+  if (!array) return false;
+  t->centre = tsx_source_name(&s->source);
+  t->neighbour = tsx_source_name(&array->source);
+  if (sides_of_groups(t) & SIDE_NEIGHBOUR) {
+    const char *name = t->centre;
+    t->centre = t->neighbour;
+    t->neighbour = name;
+  }
+  return !(sides_of_groups(t) & (SIDE_NEIGHBOUR | SIDE_KERNEL)) && sqlite3_stricmp(t->centre, t->neighbour) != 0;
+}
+
+/* ---- Offsets in ON ----------------------------------------------------------------------------------------------- */
+
 typedef struct around_place { /* dimension + offset, or dimension + column of the kernel */
   int dimension, column; /* column < 0: none */
   int64_t offset;
@@ -99,7 +159,7 @@ typedef struct around_place { /* dimension + offset, or dimension + column of th
 } around_place;
 
 /* Reads a place beside a cell of one side. */
-static bool place_read(const around_take *t, const tsx_expr *tree, unsigned side, around_place *place) {
+static bool read_place(const around_take *t, const tsx_expr *tree, unsigned side, around_place *place) {
   *place = (around_place){.dimension = dimension_of(t, tree, side), .column = -1};
   if (place->dimension >= 0) return true;
   const bool minus = tree->operation == TSR_OP_SUBTRACT;
@@ -122,14 +182,14 @@ static bool place_read(const around_take *t, const tsx_expr *tree, unsigned side
 }
 
 /* Narrows one end of where neighbours are. */
-static void around_end(tsx_around_axis *axis, int end, int64_t offset) {
+static void narrow_end(tsx_around_axis *axis, int end, int64_t offset) {
   if (!axis->given[end] || (end ? offset < axis->ends[1] : offset > axis->ends[0])) axis->ends[end] = offset;
   axis->given[end] = true;
 }
 
 /* Takes `dimension operation place`, of a neighbour and a place beside the centre. Returns false if it has another
  * form. */
-static bool offset_take(const around_take *t, tsr_operation operation, int dimension, const around_place *place) {
+static bool take_offset(const around_take *t, tsr_operation operation, int dimension, const around_place *place) {
   if (dimension != place->dimension) return false;
   tsx_around_axis *axis = &t->around->axes[dimension];
   if (place->column >= 0) {
@@ -142,32 +202,33 @@ static bool offset_take(const around_take *t, tsr_operation operation, int dimen
   const bool outside = operation == TSR_OP_GREATER || operation == TSR_OP_LESS;
   const bool low = operation == TSR_OP_GREATER || operation == TSR_OP_GREATER_EQUAL || operation == TSR_OP_EQUAL;
   const bool high = operation == TSR_OP_LESS || operation == TSR_OP_LESS_EQUAL || operation == TSR_OP_EQUAL;
-  if (low) around_end(axis, 0, place->offset + outside);
-  if (high) around_end(axis, 1, place->offset - outside);
+  if (low) narrow_end(axis, 0, place->offset + outside);
+  if (high) narrow_end(axis, 1, place->offset - outside);
   return low || high;
 }
 
 /* Takes a comparison of a neighbour's dimension with a place beside the centre, or of the centre's with one beside a
  * neighbour. */
-static bool comparison_take(const around_take *t, tsr_operation operation, const tsx_expr *left,
+static bool take_comparison(const around_take *t, tsr_operation operation, const tsx_expr *left,
                             const tsx_expr *right) {
   around_place place;
   int dimension = dimension_of(t, left, SIDE_NEIGHBOUR);
-  if (dimension >= 0 && place_read(t, right, SIDE_CENTRE, &place)) return offset_take(t, operation, dimension, &place);
+  if (dimension >= 0 && read_place(t, right, SIDE_CENTRE, &place)) return take_offset(t, operation, dimension, &place);
   dimension = dimension_of(t, left, SIDE_CENTRE);
-  if (dimension < 0 || !place_read(t, right, SIDE_NEIGHBOUR, &place)) return false;
+  if (dimension < 0 || !read_place(t, right, SIDE_NEIGHBOUR, &place)) return false;
   place.offset = -place.offset;
   place.backwards = !place.backwards;
-  return offset_take(t, tsx_bound_flipped(operation), dimension, &place);
+  return take_offset(t, tsx_bound_flipped(operation), dimension, &place);
 }
 
-static bool term_is_offset(const around_take *t, const tsx_expr *tree) {
+/* Takes a term that compares a dimension of the centre with the same of a neighbour. */
+static bool take_offset_term(const around_take *t, const tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_BETWEEN && !tree->negated)
-    return comparison_take(t, TSR_OP_GREATER_EQUAL, tree->operands[0], tree->operands[1]) &&
-           comparison_take(t, TSR_OP_LESS_EQUAL, tree->operands[0], tree->operands[2]);
+    return take_comparison(t, TSR_OP_GREATER_EQUAL, tree->operands[0], tree->operands[1]) &&
+           take_comparison(t, TSR_OP_LESS_EQUAL, tree->operands[0], tree->operands[2]);
   if (tree->kind != TSX_EXPR_BINARY) return false;
-  return comparison_take(t, tree->operation, tree->operands[0], tree->operands[1]) ||
-         comparison_take(t, tsx_bound_flipped(tree->operation), tree->operands[1], tree->operands[0]);
+  return take_comparison(t, tree->operation, tree->operands[0], tree->operands[1]) ||
+         take_comparison(t, tsx_bound_flipped(tree->operation), tree->operands[1], tree->operands[0]);
 }
 
 /* Makes a AND b; either may be NULL. The words are those of b alone: whoever needs words takes the terms apart. */
@@ -205,12 +266,12 @@ static void filter_kernel(around_take *t, tsx_expr *tree) {
 }
 
 /* Assigns each AND term of ON and WHERE. Returns false if one has another form. */
-static bool terms_take(around_take *t, tsx_expr *tree) {
+static bool take_terms(around_take *t, tsx_expr *tree) {
   if (!tree) return true;
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND)
-    return terms_take(t, tree->operands[0]) && terms_take(t, tree->operands[1]);
+    return take_terms(t, tree->operands[0]) && take_terms(t, tree->operands[1]);
   const unsigned sides = sides_of(t, tree);
-  if ((sides & SIDE_CENTRE) && (sides & SIDE_NEIGHBOUR)) return term_is_offset(t, tree);
+  if ((sides & SIDE_CENTRE) && (sides & SIDE_NEIGHBOUR)) return take_offset_term(t, tree);
   if (sides == SIDE_KERNEL) {
     filter_kernel(t, tree);
     return true;
@@ -231,36 +292,6 @@ static bool terms_take(around_take *t, tsx_expr *tree) {
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true if two sources are the same array, at the same times. */
-static bool same_source(const tsx_source *a, const tsx_source *b, const tsx_table *table) {
-  for (int i = 0; i < 2; i++) {
-    const tsx_expr *x = a->times[i], *y = b->times[i];
-    if (!x != !y) return false;
-    if (x && (x->end - x->begin != y->end - y->begin || memcmp(x->begin, y->begin, (size_t)(x->end - x->begin)) != 0))
-      return false;
-  }
-  return !sqlite3_stricmp(b->schema, table->schema_name) && !sqlite3_stricmp(b->table, table->name);
-}
-
-/* Returns the tree of an item that a term of GROUP BY names by ordinal or alias, or the term. */
-static const tsx_expr *group_meaning(const around_take *t, const tsx_expr *term) {
-  const tsx_select *s = t->select;
-  int64_t ordinal;
-  if (whole_number(term, &ordinal) && ordinal >= 1 && ordinal <= s->item_count) return s->items[ordinal - 1].tree;
-  /* a column of the kernel comes before an alias */
-  if (term->kind != TSX_EXPR_NAME || term->table || kernel_column(t, term->name) >= 0) return term;
-  for (uint32_t i = 0; i < s->item_count; i++)
-    if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return s->items[i].tree;
-  return term;
-}
-
-/* Returns the sides of GROUP BY, without aliases. */
-static unsigned sides_of_groups(const around_take *t) {
-  unsigned sides = 0;
-  for (uint32_t i = 0; i < t->select->group_count; i++) sides |= sides_of(t, group_meaning(t, t->select->group[i]));
-  return sides;
-}
-
 /* Returns true if each cell of the centre has a group of its own. */
 static bool groups_are_cells(const around_take *t) {
   uint64_t missing = (UINT64_C(1) << t->query->table->schema->dimension_count) - 1;
@@ -279,7 +310,7 @@ static bool axes_are_complete(const around_take *t) {
   return true;
 }
 
-static int around_refuse(const around_take *t, const tsx_expr *tree, const char *why, tsr_error *error) {
+static int refuse(const around_take *t, const tsx_expr *tree, const char *why, tsr_error *error) {
   return tsx_not_evaluated(t->select, tree->begin, tree->end, why, error);
 }
 
@@ -296,75 +327,47 @@ static bool has_median(const around_take *t) {
 }
 
 /* Checks an aggregate: its argument is of the neighbours, of the kernel, or the product of both. */
-static int aggregate_check(const around_take *t, const tsx_expr *tree, tsr_error *error) {
+static int check_aggregate(const around_take *t, const tsx_expr *tree, tsr_error *error) {
   static const char why[] = "in a neighbourhood, an aggregate is of the neighbours, of the kernel, or of their product";
   const tsx_expr *argument = tree->count ? tree->operands[0] : NULL;
   const unsigned sides = sides_of(t, argument), filter = sides_of(t, tree->call.filter);
   const tsr_aggregate_function function = tree->call.function->aggregates;
-  if (tree->call.distinct) return around_refuse(t, tree, "DISTINCT in a neighbourhood", error);
+  if (tree->call.distinct) return refuse(t, tree, "DISTINCT in a neighbourhood", error);
   if ((function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE) && !has_median(t))
-    return around_refuse(t, tree, "this function over more than 65536 neighbours in several dimensions", error);
+    return refuse(t, tree, "this function over more than 65536 neighbours in several dimensions", error);
   if (filter != 0 && filter != SIDE_NEIGHBOUR && filter != SIDE_KERNEL)
-    return around_refuse(t, tree->call.filter, "in a neighbourhood, FILTER tests the neighbours, or the kernel", error);
+    return refuse(t, tree->call.filter, "in a neighbourhood, FILTER tests the neighbours, or the kernel", error);
   if (sides == 0 || sides == SIDE_NEIGHBOUR || sides == SIDE_KERNEL) return TSR_OK;
   const bool product = argument->kind == TSX_EXPR_BINARY && argument->operation == TSR_OP_MULTIPLY;
   for (int i = 0; i < 2 && product; i++)
     if (sides_of(t, argument->operands[i]) == SIDE_NEIGHBOUR && sides_of(t, argument->operands[1 - i]) == SIDE_KERNEL)
       return TSR_OK;
-  return around_refuse(t, argument, why, error);
+  return refuse(t, argument, why, error);
 }
 
 /* Checks a tree around aggregates. */
-static int result_check(const around_take *t, const tsx_expr *tree, tsr_error *error) {
+static int check_result(const around_take *t, const tsx_expr *tree, tsr_error *error) {
   if (!tree) return TSR_OK;
-  if (tree->kind == TSX_EXPR_AGGREGATE) return aggregate_check(t, tree, error);
+  if (tree->kind == TSX_EXPR_AGGREGATE) return check_aggregate(t, tree, error);
   if (tree->kind == TSX_EXPR_NAME && (side_of_name(t, tree) & (SIDE_NEIGHBOUR | SIDE_KERNEL)))
     return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
                     (int)(tree->end - tree->begin), tree->begin);
-  TSX_TRY(result_check(t, tree->base, error));
-  for (uint32_t i = 0; i < tree->count; i++) TSX_TRY(result_check(t, tree->operands[i], error));
+  TSX_TRY(check_result(t, tree->base, error));
+  for (uint32_t i = 0; i < tree->count; i++) TSX_TRY(check_result(t, tree->operands[i], error));
   return TSR_OK;
 }
 
-static int results_check(const around_take *t, tsr_error *error) {
+static int check_results(const around_take *t, tsr_error *error) {
   const tsx_select *s = t->select;
-  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(result_check(t, s->items[i].tree, error));
-  for (uint32_t i = 0; i < s->order_count; i++) TSX_TRY(result_check(t, s->order[i].tree, error));
-  return result_check(t, s->having, error);
-}
-
-/* Returns true if the clauses may be those of a neighbourhood, and finds its tables. */
-static bool tables_find(around_take *t) {
-  const tsx_select *s = t->select;
-  const tsx_join *array = NULL;
-  if (s->inner.begin || s->join_count < 1 || s->join_count > 2 || s->group_count == 0 || s->distinct ||
-      s->windows.count || t->query->table->schema->dimension_count > 32)
-    return false;
-  for (uint32_t i = 0; i < s->item_count; i++)
-    if (!s->items[i].tree) return false;
-  for (uint32_t j = 0; j < s->join_count; j++) {
-    tsx_join *join = &t->select->joins[j];
-    if (join->left || join->same_count) return false;
-    const bool same = join->is_array && same_source(&s->source, &join->source, t->query->table);
-    if (same && !array) array = join;
-    else if (!same && !t->kernel) t->kernel = join;
-    else return false;
-  }
-  if (!array) return false;
-  t->centre = tsx_source_name(&s->source);
-  t->neighbour = tsx_source_name(&array->source);
-  if (sides_of_groups(t) & SIDE_NEIGHBOUR) {
-    const char *name = t->centre;
-    t->centre = t->neighbour;
-    t->neighbour = name;
-  }
-  return !(sides_of_groups(t) & (SIDE_NEIGHBOUR | SIDE_KERNEL)) && sqlite3_stricmp(t->centre, t->neighbour) != 0;
+  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(check_result(t, s->items[i].tree, error));
+  for (uint32_t i = 0; i < s->order_count; i++) TSX_TRY(check_result(t, s->order[i].tree, error));
+  return check_result(t, s->having, error);
 }
 
 /* ---- Rewriting --------------------------------------------------------------------------------------------------- */
 
 /* Makes names those of the array, or of the kernel. */
-static void names_rewrite(const around_take *t, tsx_expr *tree) {
+static void rewrite_names(const around_take *t, tsx_expr *tree) {
   if (!tree) return;
   if (tree->kind == TSX_EXPR_NAME) {
     const unsigned side = side_of_name(t, tree);
@@ -377,13 +380,13 @@ static void names_rewrite(const around_take *t, tsx_expr *tree) {
     }
     return;
   }
-  names_rewrite(t, tree->base);
-  names_rewrite(t, tree->call.filter);
-  for (uint32_t i = 0; i < tree->count; i++) names_rewrite(t, tree->operands[i]);
+  rewrite_names(t, tree->base);
+  rewrite_names(t, tree->call.filter);
+  for (uint32_t i = 0; i < tree->count; i++) rewrite_names(t, tree->operands[i]);
 }
 
 /* Makes an aggregate a window, and takes off what the kernel gives to it. */
-static void aggregate_rewrite(around_take *t, tsx_expr *tree) {
+static void rewrite_aggregate(around_take *t, tsx_expr *tree) {
   tsx_expr *argument = tree->count ? tree->operands[0] : NULL;
   const unsigned sides = sides_of(t, argument);
   if (sides_of(t, tree->call.filter) == SIDE_KERNEL) {
@@ -398,28 +401,28 @@ static void aggregate_rewrite(around_take *t, tsx_expr *tree) {
     tree->call.weight = argument->operands[factor];
     tree->operands[0] = argument->operands[1 - factor];
   }
-  names_rewrite(t, tree->call.weight);
-  names_rewrite(t, tree->call.chosen);
-  names_rewrite(t, tree->call.filter);
-  for (uint32_t i = 0; i < tree->count; i++) names_rewrite(t, tree->operands[i]);
+  rewrite_names(t, tree->call.weight);
+  rewrite_names(t, tree->call.chosen);
+  rewrite_names(t, tree->call.filter);
+  for (uint32_t i = 0; i < tree->count; i++) rewrite_names(t, tree->operands[i]);
   tree->kind = TSX_EXPR_WINDOW;
   tree->over = &t->around->over;
   t->select->windows.count++;
 }
 
-static void result_rewrite(around_take *t, tsx_expr *tree) {
+static void rewrite_result(around_take *t, tsx_expr *tree) {
   if (!tree) return;
   if (tree->kind == TSX_EXPR_AGGREGATE) {
-    aggregate_rewrite(t, tree);
+    rewrite_aggregate(t, tree);
     return;
   }
-  if (tree->kind == TSX_EXPR_NAME) names_rewrite(t, tree);
-  result_rewrite(t, tree->base);
-  for (uint32_t i = 0; i < tree->count; i++) result_rewrite(t, tree->operands[i]);
+  if (tree->kind == TSX_EXPR_NAME) rewrite_names(t, tree);
+  rewrite_result(t, tree->base);
+  for (uint32_t i = 0; i < tree->count; i++) rewrite_result(t, tree->operands[i]);
 }
 
 /* Makes the condition that a cell has a neighbour: the count of its neighbours is not 0. */
-static tsx_expr *exists_make(around_take *t) {
+static tsx_expr *make_exists(around_take *t) {
   tsx_around *around = t->around;
   const tsx_expr *words = t->select->group[0];
   tsx_expr *tree = tsx_arena_take(&t->select->arena, sizeof *tree);
@@ -440,17 +443,17 @@ static tsx_expr *exists_make(around_take *t) {
   return around->exists = tree;
 }
 
-static void rewrite(around_take *t) {
+static void rewrite_clauses(around_take *t) {
   tsx_select *s = t->select;
-  for (uint32_t i = 0; i < s->item_count; i++) result_rewrite(t, s->items[i].tree);
-  for (uint32_t i = 0; i < s->order_count; i++) result_rewrite(t, s->order[i].tree);
-  result_rewrite(t, s->having);
-  names_rewrite(t, t->cells);
-  names_rewrite(t, t->neighbours);
-  for (uint32_t i = 0; i < t->around->filter_count; i++) names_rewrite(t, t->around->filters[i]);
+  for (uint32_t i = 0; i < s->item_count; i++) rewrite_result(t, s->items[i].tree);
+  for (uint32_t i = 0; i < s->order_count; i++) rewrite_result(t, s->order[i].tree);
+  rewrite_result(t, s->having);
+  rewrite_names(t, t->cells);
+  rewrite_names(t, t->neighbours);
+  for (uint32_t i = 0; i < t->around->filter_count; i++) rewrite_names(t, t->around->filters[i]);
   s->windows.level = 0;
   s->windows.where[0] = t->neighbours;
-  s->where = both(t, both(t, t->cells, s->having), exists_make(t));
+  s->where = both(t, both(t, t->cells, s->having), make_exists(t));
   s->having = NULL;
   s->group_count = 0;
   t->around->join_count = s->join_count;
@@ -458,10 +461,12 @@ static void rewrite(around_take *t) {
   s->around = t->around;
 }
 
+/* ---- A neighbourhood --------------------------------------------------------------------------------------------- */
+
 int tsx_around_take(tsx_query *query, tsr_error *error) {
   tsx_select *s = &query->select;
   around_take t = {.query = query, .select = s};
-  if (!tables_find(&t)) return TSR_OK;
+  if (!find_tables(&t)) return TSR_OK;
   const uint32_t dimensions = query->table->schema->dimension_count;
   t.around = tsx_arena_take(&s->arena, sizeof *t.around);
   tsx_around_axis *axes = tsx_arena_take(&s->arena, dimensions * sizeof *axes);
@@ -470,13 +475,13 @@ int tsx_around_take(tsx_query *query, tsr_error *error) {
   if (kernel) *kernel = *t.kernel;
   *t.around = (tsx_around){.axes = axes, .kernel = kernel};
   for (uint32_t d = 0; d < dimensions; d++) axes[d] = (tsx_around_axis){.column = -1};
-  bool fits = terms_take(&t, s->where);
+  bool fits = take_terms(&t, s->where);
   for (uint32_t j = 0; j < s->join_count && fits; j++)
-    fits = s->joins[j].comma || terms_take(&t, s->joins[j].on.tree); /* a comma's terms are in WHERE */
+    fits = s->joins[j].comma || take_terms(&t, s->joins[j].on.tree); /* a comma's terms are in WHERE */
   if (t.failed) return tsx_out_of_memory(error);
   if (!fits || !axes_are_complete(&t) || !groups_are_cells(&t)) return TSR_OK;
-  TSX_TRY(results_check(&t, error));
-  rewrite(&t);
+  TSX_TRY(check_results(&t, error));
+  rewrite_clauses(&t);
   return t.failed ? tsx_out_of_memory(error) : TSR_OK;
 }
 
@@ -517,7 +522,8 @@ typedef struct kernel_reader {
   uint64_t count, room;
 } kernel_reader;
 
-static bool kernel_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+/* Writes a column of the kernel, for tsx_words_append. */
+static bool write_column(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   const tsx_around *around = argument;
   if (tree->kind != TSX_EXPR_JOINED) return false;
   sqlite3_str_appendf(out, "\"%w\"", around->kernel->columns[tree->column].name);
@@ -525,7 +531,7 @@ static bool kernel_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
 }
 
 /* Prepares a SELECT of all columns, then for each window of the weight and whether its FILTER chooses the row. */
-static int kernel_prepare(const kernel_reader *r, sqlite3_stmt **statement, tsr_error *error) {
+static int prepare_kernel(const kernel_reader *r, sqlite3_stmt **statement, tsr_error *error) {
   const tsx_around *around = r->around;
   const tsx_join *kernel = around->kernel;
   void *argument = (void *)(uintptr_t)around;
@@ -535,10 +541,10 @@ static int kernel_prepare(const kernel_reader *r, sqlite3_stmt **statement, tsr_
   for (uint32_t w = 0; w < r->tree_count; w++) {
     const tsx_call *call = &r->trees[w]->call;
     sqlite3_str_appendall(out, ", (");
-    if (call->weight) tsx_words_append(out, call->weight, kernel_replace, argument);
+    if (call->weight) tsx_words_append(out, call->weight, write_column, argument);
     else sqlite3_str_appendall(out, "NULL");
     sqlite3_str_appendall(out, "), ((");
-    if (call->chosen) tsx_words_append(out, call->chosen, kernel_replace, argument);
+    if (call->chosen) tsx_words_append(out, call->chosen, write_column, argument);
     else sqlite3_str_appendall(out, "1");
     sqlite3_str_appendall(out, ") IS TRUE)");
   }
@@ -547,7 +553,7 @@ static int kernel_prepare(const kernel_reader *r, sqlite3_stmt **statement, tsr_
     sqlite3_str_append(out, kernel->source.times_begin, (int)(kernel->source.times_end - kernel->source.times_begin));
   for (uint32_t i = 0; i < around->filter_count; i++) {
     sqlite3_str_appendall(out, i ? ") AND (" : " WHERE (");
-    tsx_words_append(out, around->filters[i], kernel_replace, argument);
+    tsx_words_append(out, around->filters[i], write_column, argument);
   }
   if (around->filter_count) sqlite3_str_appendchar(out, 1, ')');
   TSX_TRY(tsx_rows_prepare(r->query->connection, out, NULL, statement, error));
@@ -562,7 +568,7 @@ static int kernel_prepare(const kernel_reader *r, sqlite3_stmt **statement, tsr_
 }
 
 /* Reads the ends of a row's offsets in a dimension. Returns 1; 0 if it leads to no cell, < 0 on error. */
-static int kernel_ends(const kernel_reader *r, sqlite3_stmt *statement, uint32_t d, int64_t ends[2], tsr_error *error) {
+static int read_ends(const kernel_reader *r, sqlite3_stmt *statement, uint32_t d, int64_t ends[2], tsr_error *error) {
   const tsx_around_axis *axis = &r->around->axes[d];
   ends[0] = axis->ends[0];
   ends[1] = axis->ends[1];
@@ -580,7 +586,7 @@ static int kernel_ends(const kernel_reader *r, sqlite3_stmt *statement, uint32_t
   return 1;
 }
 
-static int kernel_room(kernel_reader *r, uint64_t more, tsr_error *error) {
+static int reserve_rows(kernel_reader *r, uint64_t more, tsr_error *error) {
   if (r->count + more > TSR_KERNEL_OFFSETS)
     return tsx_fail(error, TSR_TOOBIG, TSX_NOT_EVALUATED "a neighbourhood of more than %u cells by %s",
                     TSR_KERNEL_OFFSETS, r->around->kernel->source.table);
@@ -595,8 +601,7 @@ static int kernel_room(kernel_reader *r, uint64_t more, tsr_error *error) {
   return TSR_OK;
 }
 
-static int kernel_weight(const kernel_reader *r, uint32_t w, sqlite3_value *value, tsr_value *weight,
-                         tsr_error *error) {
+static int read_weight(const kernel_reader *r, uint32_t w, sqlite3_value *value, tsr_value *weight, tsr_error *error) {
   const tsx_expr *tree = r->trees[w]->call.weight;
   const int type = sqlite3_value_type(value);
   *weight = (tsr_value){.type = TSR_VALUE_NULL};
@@ -609,17 +614,17 @@ static int kernel_weight(const kernel_reader *r, uint32_t w, sqlite3_value *valu
 }
 
 /* Adds the offsets of a row: one, or a box of them. */
-static int kernel_add(kernel_reader *r, sqlite3_stmt *statement, tsr_error *error) {
+static int add_row(kernel_reader *r, sqlite3_stmt *statement, tsr_error *error) {
   int64_t ends[32][2];
   uint64_t cells = 1;
   for (uint32_t d = 0; d < r->dimensions; d++) {
-    const int any = kernel_ends(r, statement, d, ends[d], error);
+    const int any = read_ends(r, statement, d, ends[d], error);
     if (any <= 0) return any;
     const uint64_t extent = (uint64_t)(ends[d][1] - ends[d][0]) + 1;
     cells = extent > TSR_KERNEL_OFFSETS ? UINT64_C(1) << 32 : cells * extent;
     if (cells > TSR_KERNEL_OFFSETS) cells = TSR_KERNEL_OFFSETS + UINT64_C(1);
   }
-  TSX_TRY(kernel_room(r, cells, error));
+  TSX_TRY(reserve_rows(r, cells, error));
   int64_t *offsets = tsx_arena_take(&r->query->select.arena, cells * r->dimensions * sizeof *offsets);
   if (!offsets) return tsx_out_of_memory(error);
   for (uint64_t c = 0; c < cells; c++) {
@@ -633,7 +638,7 @@ static int kernel_add(kernel_reader *r, sqlite3_stmt *statement, tsr_error *erro
   for (uint32_t w = 0; w < r->tree_count; w++) {
     const int column = (int)(r->around->kernel->column_count + 2 * w);
     kernel_row row = {.dimensions = r->dimensions, .chosen = sqlite3_column_int(statement, column + 1) != 0};
-    TSX_TRY(kernel_weight(r, w, sqlite3_column_value(statement, column), &row.weight, error));
+    TSX_TRY(read_weight(r, w, sqlite3_column_value(statement, column), &row.weight, error));
     for (uint64_t c = 0; c < cells; c++) {
       row.offsets = offsets + c * r->dimensions;
       row.number = r->count + c;
@@ -652,7 +657,7 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 /* Makes the kernel of a window: the rows that FILTER chooses, without those whose weight is null. */
-static int kernel_make(const kernel_reader *r, uint32_t w, tsx_kernel *kernel, tsr_error *error) {
+static int make_kernel(const kernel_reader *r, uint32_t w, tsx_kernel *kernel, tsr_error *error) {
   tsx_arena *arena = &r->query->select.arena;
   const tsx_expr *weight = r->trees[w]->call.weight;
   kernel_row *rows = r->rows[w];
@@ -681,14 +686,14 @@ static int kernel_make(const kernel_reader *r, uint32_t w, tsx_kernel *kernel, t
   return TSR_OK;
 }
 
-static int kernel_read(kernel_reader *r, sqlite3_stmt *statement, tsr_error *error) {
+static int read_kernel(kernel_reader *r, sqlite3_stmt *statement, tsr_error *error) {
   tsx_query *query = r->query;
   int code;
-  while ((code = tsx_rows_step(query->connection, statement, error)) > 0) TSX_TRY(kernel_add(r, statement, error));
+  while ((code = tsx_rows_step(query->connection, statement, error)) > 0) TSX_TRY(add_row(r, statement, error));
   if (code < 0) return code;
   query->kernels = tsx_arena_take(&query->select.arena, (r->tree_count + UINT64_C(1)) * sizeof *query->kernels);
   if (!query->kernels) return tsx_out_of_memory(error);
-  for (uint32_t w = 0; w < r->tree_count; w++) TSX_TRY(kernel_make(r, w, &query->kernels[w], error));
+  for (uint32_t w = 0; w < r->tree_count; w++) TSX_TRY(make_kernel(r, w, &query->kernels[w], error));
   return TSR_OK;
 }
 
@@ -700,8 +705,8 @@ int tsx_around_read(tsx_query *query, const tsx_expr *const *trees, uint32_t cou
                           .dimensions = query->table->schema->dimension_count};
   sqlite3_stmt *statement = NULL;
   if (!reader.around->kernel || query->kernels) return TSR_OK;
-  int code = kernel_prepare(&reader, &statement, error);
-  if (code >= 0) code = kernel_read(&reader, statement, error);
+  int code = prepare_kernel(&reader, &statement, error);
+  if (code >= 0) code = read_kernel(&reader, statement, error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -718,7 +723,7 @@ static const tsx_axis *axis_of_field(const tsx_query *query, uint32_t field) {
 
 /* Returns true if each cell of a full box has a neighbour: for each corner, some offset leads towards it by at most
  * half of the box. */
-static bool kernel_always(const tsx_query *query, const tsr_window_kernel *kernel) {
+static bool meets_each_cell(const tsx_query *query, const tsr_window_kernel *kernel) {
   const uint32_t dimensions = query->table->schema->dimension_count;
   for (uint32_t corner = 0; corner < UINT32_C(1) << dimensions; corner++) {
     bool found = false;
@@ -743,11 +748,11 @@ bool tsx_around_always(const tsx_query *query, uint32_t number) {
   for (uint32_t d = 0; d < dimensions; d++)
     itself &= s->around->axes[d].ends[0] <= 0 && s->around->axes[d].ends[1] >= 0;
   if (!s->around->kernel) return itself;
-  return query->table->schema->dense && dimensions <= 8 && kernel_always(query, &query->kernels[number].list);
+  return query->table->schema->dense && dimensions <= 8 && meets_each_cell(query, &query->kernels[number].list);
 }
 
 /* Makes the frames of a dimension: from ends[0] to ends[1] beside each coordinate. */
-static int frames_beside(tsx_query *query, uint32_t d, tsr_window_axis *made, tsr_error *error) {
+static int make_frames(tsx_query *query, uint32_t d, tsr_window_axis *made, tsr_error *error) {
   const tsx_axis *axis = axis_of_field(query, d);
   const int64_t *ends = query->select.around->axes[d].ends;
   if (!axis || !axis->usable || axis->listed)
@@ -778,7 +783,7 @@ int tsx_around_window(tsx_query *query, uint32_t number, tsr_window *window, tsr
   for (uint32_t d = dimensions; d-- > 0;) {
     const int64_t *ends = around->axes[d].ends;
     if (ends[0] == 0 && ends[1] == 0 && (d > 0 || window->axis_count > 0)) continue; /* at least one axis */
-    TSX_TRY(frames_beside(query, d, &axes[window->axis_count++], error));
+    TSX_TRY(make_frames(query, d, &axes[window->axis_count++], error));
   }
   return TSR_OK;
 }
