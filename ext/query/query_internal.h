@@ -979,14 +979,17 @@ int64_t tsx_row_cache_rowid(const tsx_row_cache *rows);
 int tsx_subqueries_check(tsx_query *query, tsr_error *error);
 int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error);
 
+/* ---- explain.c: EXPLAIN QUERY PLAN ------------------------------------------------------------------------------- */
+
+/* Says what is evaluated where, as EXPLAIN QUERY PLAN does. */
+void tsx_explain_append(sqlite3_str *out, const tsx_query *query);
+char *tsx_query_explain(const tsx_query *query); /* from sqlite3_malloc; NULL if memory is exhausted */
+
 /* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
 
 /* Registers a compiled query as a table of its connection (connection/registry.h), whose rows are those that SQLite
  * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare.
  * The table keeps to the query's memory_bytes and threads. *name is valid until the next call. */
 int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error);
-
-/* Says what is evaluated where, as EXPLAIN QUERY PLAN does. From sqlite3_malloc; NULL if memory is exhausted. */
-char *tsx_query_explain(const tsx_query *query);
 
 #endif

@@ -309,56 +309,10 @@ static const char *explain_op(int op) {
                                             : "=?";
 }
 
-static void explain_words(sqlite3_str *out, const char *begin, const char *end) {
-  sqlite3_str_append(out, begin, (int)(end - begin));
-}
-
 static void explain_item(sqlite3_str *out, const tsx_item *item) {
   if (item->name) sqlite3_str_appendall(out, item->name);
   else if (item->tree->kind == TSX_EXPR_NAME) sqlite3_str_appendall(out, item->tree->name);
-  else explain_words(out, item->tree->begin, item->tree->end);
-}
-
-/* Writes the terms of WHERE that are tested for each cell, or (`cells` false) once for each coordinate. */
-static void explain_where(sqlite3_str *out, const tsx_query *query, const tsx_expr *tree, bool cells, bool *any) {
-  tree = tsx_expr_meaning(tree);
-  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
-    explain_where(out, query, tree->operands[0], cells, any);
-    explain_where(out, query, tree->operands[1], cells, any);
-    return;
-  }
-  if (query->select.around && tree == query->select.around->exists) return;
-  const bool one = tree->field == TSX_FIELD_NONE ||
-                   (tree->field >= 0 && query->table->columns[tree->field].description->is_dimension &&
-                    tsx_axis_possible(&query->table->columns[tree->field]));
-  if (one == cells) return;
-  sqlite3_str_appendall(out, *any ? " AND " : cells ? "; cells " : "; coordinates ");
-  explain_words(out, tree->begin, tree->end);
-  *any = true;
-}
-
-static void explain_aggregates(sqlite3_str *out, const tsx_expr *tree, bool *any) {
-  tree = tsx_expr_meaning(tree);
-  if (tree->kind == TSX_EXPR_AGGREGATE) {
-    sqlite3_str_appendall(out, *any ? ", " : "; ");
-    explain_words(out, tree->begin, tree->end);
-    *any = true;
-    return;
-  }
-  for (uint32_t i = 0; i < tree->count; i++) explain_aggregates(out, tree->operands[i], any);
-}
-
-static void explain_windows(sqlite3_str *out, const tsx_expr *tree, bool *any) {
-  tree = tsx_expr_meaning(tree);
-  if (!tree->has_window) return;
-  if (tree->kind == TSX_EXPR_WINDOW) {
-    sqlite3_str_appendall(out, *any ? ", " : tree->over->begin ? "; windows " : ": ");
-    explain_words(out, tree->begin, tree->end);
-    *any = true;
-    return;
-  }
-  if (tree->base) explain_windows(out, tree->base, any);
-  for (uint32_t i = 0; i < tree->count; i++) explain_windows(out, tree->operands[i], any);
+  else sqlite3_str_append(out, item->tree->begin, (int)(item->tree->end - item->tree->begin));
 }
 
 static void explain_terms(sqlite3_str *out, const outer_plan *plan, const tsx_select *s) {
@@ -370,41 +324,10 @@ static void explain_terms(sqlite3_str *out, const outer_plan *plan, const tsx_se
   if (plan->count) sqlite3_str_appendall(out, "; ");
 }
 
-static void explain_query(sqlite3_str *out, const tsx_query *query) {
-  const tsx_select *s = &query->select;
-  bool any = false;
-  sqlite3_str_appendall(out, s->source.path ? s->source.path : s->source.table);
-  for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ",
-                        s->joins[j].on.span_count      ? "ranges"
-                        : s->joins[j].on.binding_count ? "cells"
-                                                       : "coordinates",
-                        s->joins[j].left ? "LEFT " : "",
-                        s->joins[j].source.path ? s->joins[j].source.path : s->joins[j].source.table);
-    explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);
-  }
-  if (s->where) explain_where(out, query, s->where, false, &any);
-  any = false;
-  if (s->around) tsx_around_explain(query, out);
-  for (uint32_t i = 0; i < s->item_count; i++) explain_windows(out, s->items[i].tree, &any);
-  for (uint32_t i = 0; i < s->group_count; i++) {
-    sqlite3_str_appendall(out, i ? ", " : "; by ");
-    explain_words(out, s->group[i]->begin, s->group[i]->end);
-  }
-  any = false;
-  if (s->where) explain_where(out, query, s->where, true, &any);
-  any = false;
-  for (uint32_t i = 0; i < s->item_count; i++) explain_aggregates(out, s->items[i].tree, &any);
-  if (s->having || s->order_count || s->limit) sqlite3_str_appendall(out, "; results");
-  if (s->having) sqlite3_str_appendall(out, " HAVING");
-  if (s->order_count) sqlite3_str_appendall(out, " ORDER BY");
-  if (s->limit) sqlite3_str_appendall(out, " LIMIT");
-}
-
 static char *explain(const outer_plan *plan, const tsx_query *query) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   explain_terms(out, plan, &query->select);
-  explain_query(out, query);
+  tsx_explain_append(out, query);
   return sqlite3_str_finish(out);
 }
 
@@ -877,11 +800,6 @@ int tsx_query_part(const tsx_query *query, const char *declaration, const char *
   sqlite3_free(shape);
   if (code >= 0) *name = part->name;
   return code;
-}
-
-char *tsx_query_explain(const tsx_query *query) {
-  const outer_plan none = {0};
-  return explain(&none, query);
 }
 
 /* ---- For other modules ------------------------------------------------------------------------------------------- */
