@@ -7,7 +7,7 @@
  * Sections: neighbours one offset after the other; sums and extremes of numbers whose neighbours are all in the box;
  * boxes of neighbours; medians and percentiles of neighbours; running a pass.
  */
-#include "query/passes.h"
+#include "query/pass.h"
 
 #include <float.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #ifndef TSR_QUERY_PASS_KINDS_H
 #define TSR_QUERY_PASS_KINDS_H
 
-#include "query/passes.h"
+#include "query/pass.h"
 
 #define TSR_LANES 256u
 

@@ -8,7 +8,7 @@
  *
  * Sections: frames; lanes; lines one by one; running a pass.
  */
-#include "query/passes.h"
+#include "query/pass.h"
 
 #include <math.h>
 #include <string.h>

@@ -73,7 +73,7 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_sc
 
 /* Evaluates all expressions for `count` cells, 1 to TSR_BLOCK_CELLS. `inputs` has an element for each field of the
  * schema, one for TSR_OP_ROW, whose values are uint32_t, and one for each window (results of 8 bytes, or texts;
- * `validity` as in passes.h); only those of fields that the program reads are used. results[e] is the vector of
+ * `validity` as `valid` of pass.h); only those of fields that the program reads are used. results[e] is the vector of
  * expression e; it is valid until the scratch is used again, and as long as the inputs are.
  * Errors: TSR_ERROR, "integer overflow"; TSR_RANGE for a UINT64 value that arithmetic cannot use, or a year outside
  * 0000-9999. tsr__program_fault says in which node. Only cells whose value depends on that node fail: a CASE ignores

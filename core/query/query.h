@@ -18,7 +18,7 @@
 #include "tessera.h"
 #include "base/memory.h"
 #include "query/groups.h"
-#include "query/passes.h"
+#include "query/pass.h"
 #include "base/pool.h"
 #include "base/sort.h"
 #include "array/array.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/passes.h"
+#include "query/pass.h"
 
 #define CELLS_MAX 4000
 

@@ -1,4 +1,4 @@
-/* passes.h: aggregates over moving frames along one axis of a box of cells.
+/* pass.h: aggregates over moving frames along one axis of a box of cells.
  *
  * A box holds cells in row-major order. Seen from one axis it is outer x count x inner cells, and the cells that differ
  * only in their position on the axis are a line. All lines have the same frames: for each position, a range of
@@ -10,8 +10,8 @@
  *
  * A neighbourhood that is no box is a list of offsets, whose cells are added one after the other.
  */
-#ifndef TSR_QUERY_PASSES_H
-#define TSR_QUERY_PASSES_H
+#ifndef TSR_QUERY_PASS_H
+#define TSR_QUERY_PASS_H
 
 #include <stdatomic.h>
 
