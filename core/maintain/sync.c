@@ -5,8 +5,9 @@
  * compared are the names of committed fragments and deletes, and of metadata files, however they are committed: a .con
  * at one side has the same effect as separate files at the other. Nothing is decoded that a key would be needed for.
  *
- * Order: the source's commits are listed first. Then schemas, fragments, footers and metadata are copied, and last of
- * all the new commits appear in one step, as one .con; in arrays below version 12 one after the other. The sources that
+ * Order: the copy is listed first, then the source: what another sync brings to the copy meanwhile is at the source by
+ * then, and does not look like the copy's own. Then schemas, fragments, footers and metadata are copied, and last of all
+ * the new commits appear in one step, as one .con; in arrays below version 12 one after the other. The sources that
  * a new merged fragment replaces are named in a staged vacuum file before (replaced.c), so no reader sees them twice.
  * Whatever the sync is killed at, the copy is the array that it was before or will be, and the next run goes on: a
  * fragment's directory has its name only once it is complete. A first sync that is killed before its copy is an array
@@ -50,8 +51,8 @@
 #define SYNC_PAUSE     20 /* milliseconds between them */
 #define SYNC_FILE_MAX  (UINT64_C(1) << 30) /* bytes of a file that is copied in one piece */
 
-typedef struct sync_item { /* a committed fragment or delete, or a metadata file; strings are borrowed */
-  const char *name;
+typedef struct sync_item { /* a committed fragment or delete, or a metadata file */
+  const char *name; /* in the sync's arena: the copy is listed again before the end */
   tsr_name parsed;
   const tsr_committed *commit; /* NULL: metadata */
   bool fragment;
@@ -59,6 +60,7 @@ typedef struct sync_item { /* a committed fragment or delete, or a metadata file
 } sync_item;
 
 typedef struct sync_set { /* the items of one kind at one side */
+  tsr_arena *arena;
   tsr_buffer items; /* sync_item */
   tsr_map names;
 } sync_set;
@@ -125,7 +127,10 @@ static void side_open(syncing *s, sync_side *side, tsr_store *store, const char 
   array->log.files.by_path.memory = &s->memory;
   side->metadata.memory = store->memory;
   sync_set *const sets[] = {&side->commits, &side->files};
-  for (int i = 0; i < 2; i++) sets[i]->items.memory = sets[i]->names.memory = &s->memory;
+  for (int i = 0; i < 2; i++) {
+    sets[i]->items.memory = sets[i]->names.memory = &s->memory;
+    sets[i]->arena = &s->arena;
+  }
 }
 
 static void side_close(sync_side *side) {
@@ -140,8 +145,12 @@ static void side_close(sync_side *side) {
 }
 
 static int set_add(sync_set *set, const sync_item *item, tsr_error *error) {
-  TSR_TRY(tsr__buffer_append(&set->items, item, sizeof *item, error));
-  return tsr__map_put(&set->names, item->name, (void *)(uintptr_t)item->name, error);
+  sync_item own = *item;
+  char *name;
+  TSR_TRY(TSR_ARENA_COPY(set->arena, item->name, strlen(item->name), &name, error));
+  own.name = name;
+  TSR_TRY(tsr__buffer_append(&set->items, &own, sizeof own, error));
+  return tsr__map_put(&set->names, name, name, error);
 }
 
 static int add_commits(sync_set *set, const tsr_commit_list *list, bool fragments, tsr_error *error) {
@@ -337,7 +346,7 @@ static int check_apart(syncing *s, sync_pair *p) {
   return TSR_OK;
 }
 
-static bool has_schema(const tsr_commit_list *list, const char *name) {
+static bool has_name(const tsr_commit_list *list, const char *name) {
   for (uint64_t i = 0; i < list->count; i++)
     if (strcmp(list->items[i].name, name) == 0) return true;
   return false;
@@ -345,7 +354,7 @@ static bool has_schema(const tsr_commit_list *list, const char *name) {
 
 static uint64_t lacking_schemas(const tsr_commit_list *of, const tsr_commit_list *in) {
   uint64_t count = 0;
-  for (uint64_t i = 0; i < of->count; i++) count += !has_schema(in, of->items[i].name);
+  for (uint64_t i = 0; i < of->count; i++) count += !has_name(in, of->items[i].name);
   return count;
 }
 
@@ -365,7 +374,7 @@ static int check_schemas(syncing *s, const sync_pair *p) {
   const tsr_commit_list *from = &p->from.array.log.listing->schemas, *to = &p->to.array.log.listing->schemas;
   const uint64_t new = lacking_schemas(from, to), old = lacking_schemas(to, from);
   bool same = new < from->count;
-  if (same && has_schema(from, TSR_FILE_OLD_SCHEMA) && has_schema(to, TSR_FILE_OLD_SCHEMA))
+  if (same && has_name(from, TSR_FILE_OLD_SCHEMA) && has_name(to, TSR_FILE_OLD_SCHEMA))
     TSR_TRY(same_bytes(s, p, TSR_FILE_OLD_SCHEMA, &same));
   if (!same)
     return tsr__fail(s->error, TSR_EXISTS, "%s is another array, not a copy of %s: sync to an empty place", s->paths[1],
@@ -950,6 +959,29 @@ static int write_begin(syncing *s, const sync_pair *p) {
   return rc;
 }
 
+/* Returns true if another sync has brought commits to the copy since both sides were listed: those that are at both
+ * sides now, and were not in either list. */
+static bool has_another(const sync_pair *p) {
+  const tsr_commit_listing *from = p->from.array.log.listing, *to = p->to.array.log.listing;
+  const tsr_commit_list *const lists[] = {&to->fragments, &to->deletes};
+  for (int i = 0; i < 2; i++)
+    for (uint64_t k = 0; k < lists[i]->count; k++) {
+      const char *name = lists[i]->items[k].name;
+      if (tsr__map_get(&p->to.commits.names, name) || tsr__map_get(&p->from.commits.names, name)) continue;
+      if (has_name(&from->fragments, name) || has_name(&from->deletes, name)) return true;
+    }
+  return false;
+}
+
+/* The record that has just been written lacks what another sync has brought meanwhile, and may have taken the place of
+ * one that has it. If so, this sync is repeated. */
+static int find_another(syncing *s, sync_pair *p) {
+  TSR_TRY(tsr__log_list(&p->to.array.log, true, true, s->error));
+  TSR_TRY(tsr__log_list(&p->from.array.log, true, true, s->error));
+  return has_another(p) ? tsr__fail(s->error, TSR_ABORT, "another sync to %s has ended meanwhile", s->paths[1])
+                        : TSR_OK;
+}
+
 /* Writes the names that both sides have now, unless the record has them already. */
 static int write_record(syncing *s, sync_pair *p) {
   const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
@@ -970,6 +1002,7 @@ static int write_record(syncing *s, sync_pair *p) {
   if (rc >= 0 && !same) rc = replace_record(s, store, s->records[0], &lines);
   if (rc >= 0 && p->begun) rc = tsr__claim_forget(store, s->records[0], s->error);
   if (rc >= 0) (void)tsr__store_remove(store, record_of_begin(s).text, NULL);
+  if (rc >= 0 && !same) rc = find_another(s, p);
   tsr__buffer_release(&before);
   tsr__buffer_release(&lines);
   return rc;
@@ -1016,13 +1049,11 @@ static void pair_close(sync_pair *p) {
 /* Lists both sides and finds what differs. Changes nothing. */
 static int pair_compare(syncing *s, sync_pair *p) {
   tsr_object_kind kind;
-  TSR_TRY(side_list(&p->from, s->error));
   TSR_TRY(tsr__object_kind(p->to.array.store, "", &kind, s->error));
   p->missing = kind != TSR_OBJECT_ARRAY;
-  if (!p->missing) {
-    TSR_TRY(side_list(&p->to, s->error));
-    TSR_TRY(check_schemas(s, p));
-  }
+  if (!p->missing) TSR_TRY(side_list(&p->to, s->error));
+  TSR_TRY(side_list(&p->from, s->error));
+  if (!p->missing) TSR_TRY(check_schemas(s, p));
   TSR_TRY(read_records(s, p));
   mark_instead(&p->arrived, &p->to.commits, &p->from.commits);
   mark_instead(&p->known, &p->from.commits, &p->to.commits);

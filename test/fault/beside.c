@@ -114,7 +114,7 @@ static void first_sync_beside(const char *what) {
   expect_calls();
 }
 
-/* A sync to a copy that is there, while another process changes or maintains the array. Whatever it does, this sync
+/* A sync to a copy that is there, while another process changes, maintains or syncs the array. Whatever it does, this sync
  * succeeds, and the next one, which comes after maintenance, leaves the copy as the array is. */
 static void sync_beside(const char *what) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
@@ -186,6 +186,9 @@ int main(void) {
   sync_beside("SELECT tessera_set_metadata('/disk/t', 'k', 4)");
   sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
   sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
+  sync_beside("SELECT tessera_add_attribute('/disk/t', 'b INT'); SELECT tessera_sync('/disk/t', '/disk/c')");
+  sync_beside("CREATE VIRTUAL TABLE temp.o USING tessera('/disk/t'); INSERT INTO o VALUES(7, 7); "
+              "SELECT tessera_sync('/disk/t', '/disk/c')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
   for (int locks = 0; locks < 2; locks++) {
