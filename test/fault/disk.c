@@ -274,6 +274,13 @@ static uint64_t digest_of(const disk *d, int number) {
 
 uint64_t disk_digest(const disk *d) { return digest_of(d, 0); }
 
+uint64_t disk_digest_under(const disk *d, const char *path) {
+  int parent;
+  const char *last;
+  const int found = walk(d, path, &parent, &last);
+  return found < 0 ? 0 : digest_of(d, found);
+}
+
 bool disk_has(const disk *d, const char *suffix) {
   const size_t end = strlen(suffix);
   for (int i = 0; i < d->count; i++) {
@@ -626,6 +633,29 @@ static void lose_bytes(node *n, unsigned loss, uint64_t *state, unsigned odds) {
   n->bytes = left;
 }
 
+static void mark(const disk *d, int number, bool *there) {
+  const names *n = &d->nodes[number].names;
+  there[number] = true;
+  for (unsigned i = 0; i < n->count; i++)
+    if (!there[n->items[i].node]) mark(d, n->items[i].node, there);
+}
+
+/* Nobody has a file open any more, so what has no name is gone, and later copies of the disk need not have it. */
+static void empty_lost(disk *d) {
+  bool *there = need(calloc((size_t)d->count, sizeof *there));
+  mark(d, 0, there);
+  for (int i = 0; i < d->count; i++) {
+    node *n = &d->nodes[i];
+    if (there[i]) continue;
+    free_names(&n->names);
+    free_names(&n->kept_names);
+    free(n->bytes.data);
+    free(n->kept.data);
+    n->bytes = n->kept = (bytes){0};
+  }
+  free(there);
+}
+
 disk *disk_crash(const disk *d, unsigned loss) {
   disk *left = disk_copy(d);
   uint64_t state = loss * UINT64_C(0x9e3779b97f4a7c15);
@@ -637,6 +667,7 @@ disk *disk_crash(const disk *d, unsigned loss) {
     else lose_bytes(n, loss, &state, odds);
     sync_node(left, &(logged){.node = i});
   }
+  empty_lost(left);
   return left;
 }
 

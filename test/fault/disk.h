@@ -59,6 +59,7 @@ int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size,
 bool disk_entry(const disk *d, int directory, unsigned index, const char **name, bool *is_directory);
 uint64_t disk_changes(const disk *d, int directory); /* a number that each change of the directory raises */
 uint64_t disk_digest(const disk *d); /* a hash of all names and bytes */
+uint64_t disk_digest_under(const disk *d, const char *path); /* of those below a path; 0 if it is not there */
 bool disk_has(const disk *d, const char *suffix); /* true if the name of any file or directory ends so */
 bool disk_locked(const disk *d); /* true if any file is locked */
 int disk_look(void); /* counts a call of kind DISK_LOOK, which may fail: call it before disk_find and the like */

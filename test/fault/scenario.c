@@ -197,20 +197,20 @@ void state_differ(const text *got, const text *expected, FILE *to) {
   }
 }
 
-static void check_one(void *argument, sqlite3 *db, const char *name) {
+void state_check_one(void *found, sqlite3 *db, const char *name) {
   char sql[300], *message = NULL;
   text rows = {0};
   snprintf(sql, sizeof sql, "SELECT severity, file, message FROM tessera_check('db:\"%s\"') WHERE severity <> 'note'",
            name);
-  if (text_query(db, sql, false, &rows, &message) != SQLITE_OK) text_add(argument, "%s: %s\n", name, message);
-  else if (rows.bytes) text_add(argument, "%s: %s\n", name, rows.bytes);
+  if (text_query(db, sql, false, &rows, &message) != SQLITE_OK) text_add(found, "%s: %s\n", name, message);
+  else if (rows.bytes) text_add(found, "%s: %s\n", name, rows.bytes);
   sqlite3_free(message);
   text_free(&rows);
 }
 
 void state_check(sqlite3 *db, text *found) {
   text_free(found);
-  each_table(db, check_one, found, found);
+  each_table(db, state_check_one, found, found);
 }
 
 typedef struct outside {

@@ -79,6 +79,7 @@ bool state_between(const text *state, const text *before, const text *after);
 void state_differ(const text *got, const text *expected, FILE *to); /* prints the first lines that differ */
 /* Gives the errors and warnings of tessera_check for the arrays of all tables, as lines. */
 void state_check(sqlite3 *db, text *found);
+void state_check_one(void *found, sqlite3 *db, const char *name); /* the same for one table; found: a text */
 /* Gives the arrays as a program sees them that does not know the database: a line for each table, with its present rows; no
  * line if there is no array. */
 void state_beside(const scenario *s, sqlite3 *db, text *state);

@@ -148,6 +148,18 @@ int64_t model_moment(int array) {
   return 0;
 }
 
+uint64_t model_digest(int array) {
+  uint64_t sum = 1 + (uint64_t)version_counts[origin(array)];
+  for (int i = 1; i < count; i++) {
+    const transaction *t = &all[i];
+    if (!t->touches[origin(array)]) continue;
+    const uint64_t facts = (uint64_t)t->outcome | (uint64_t)t->published[array] << 2 | (uint64_t)t->seen[array] << 3;
+    sum = (sum ^ ((uint64_t)i << 16 | facts) ^ (uint64_t)t->time[array] << 20) * UINT64_C(0xff51afd7ed558ccd);
+    sum ^= sum >> 32;
+  }
+  return sum;
+}
+
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static int read_rows(sqlite3 *db, int array, int64_t time, row **rows, int *row_count) {

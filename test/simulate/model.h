@@ -48,6 +48,8 @@ bool model_is_published(int home, int array); /* whether others see all that the
 void model_published_all(int array);
 int64_t model_moment(int array); /* the time of some commit, or 0 */
 
+uint64_t model_digest(int array); /* a hash of what is known about its transactions */
+
 /* Reads a table as of a time and compares it with what it must have. `listed`: by transaction, whether the same state of the
  * database has it in its ordinary table; NULL: unknown. Returns SQLite's code; if the rows are wrong, the program ends. */
 int model_compare(sqlite3 *db, int home, int array, int64_t time, const bool *listed);

@@ -98,6 +98,7 @@ int main(int argc, char **argv) {
   const uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   const double began = now(), end = argc > 3 ? began + atof(argv[3]) : 0;
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD); /* so the engine has no workers either */
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   if (disk_vfs_register() != SQLITE_OK) return 2;
   sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
   sqlite3_randomness(1, &(char){0});

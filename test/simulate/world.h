@@ -75,6 +75,8 @@ typedef struct world {
   int64_t server_ahead; /* ns that the clock of the bucket's server is ahead of the true time */
   int64_t outage; /* until this true time the server fails */
   unsigned weights[24]; /* of what actors do */
+  unsigned burst; /* transactions that follow each other, on average */
+  uint64_t observed[ARRAYS_MAX]; /* what the last observation of each array depended on */
   long commits, deaths, power_failures, faults, checks, requests; /* counted for the summary */
 } world;
 extern world the;
