@@ -514,7 +514,8 @@ int tsr__listing_fail_outdated(tsr_renewal *r, const char *marker);
  * everything is listed. */
 int tsr__listing_check_gone(tsr_renewal *r);
 
-/* Returns true if the host has committed a prepared commit since the listing, in which it did not count. */
+/* Returns true if the host has committed a prepared commit since the listing, in which it did not count, or if it was
+ * published or undone meanwhile. */
 bool tsr__listing_newly_committed(const tsr_log *log);
 
 /* ---- commit_files.c: delete conditions --------------------------------------------------------------------------- */

@@ -676,6 +676,11 @@ int tsr__listing_add_unpublished(tsr_renewal *r) {
   return rc > 0 ? TSR_OK : count_unless_late(r, NULL, &prepared, NULL);
 }
 
+static bool is_listed(const tsr_commit_listing *listing, const char *commit) {
+  const char *slash = strrchr(commit, '/');
+  return tsr__listing_has(&listing->commits, slash ? slash + 1 : commit);
+}
+
 bool tsr__listing_newly_committed(const tsr_log *log) {
   const tsr_commit_listing *listing = log->listing;
   if (!listing->prepared.undecided || !log->host.committed) return false;
@@ -686,7 +691,8 @@ bool tsr__listing_newly_committed(const tsr_log *log) {
     if (tsr__store_find(log->store, item->path, &exists, NULL) < 0 ||
         tsr__store_find(log->store, item->name, &published, NULL) < 0)
       return true; /* the next listing reports the error */
-    if (exists && !published && host_has_committed(log, item->name, &unseen)) return true;
+    if (published ? !is_listed(listing, item->name) : !exists) return true; /* since the directories were looked at */
+    if (!published && host_has_committed(log, item->name, &unseen)) return true;
   }
   return false;
 }

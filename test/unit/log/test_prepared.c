@@ -258,6 +258,47 @@ static void test_two_processes_publish_one_commit(void **state) {
   tsr__buffer_release(&tile);
 }
 
+/* The writer publishes a commit between the look at the directories, which have not changed yet, and that at its marker. */
+static const char *published_meanwhile;
+static bool unmarked_meanwhile;
+static int late_open(tsr_store *s, const char *path, tsr_file **file, tsr_error *e) {
+  uint64_t stem;
+  if (published_meanwhile && tsr__name_suffix(path, ".pending", &stem)) {
+    const tsr_store_methods *mine = s->methods;
+    s->methods = plain;
+    tiny_text(s, published_meanwhile, "");
+    if (unmarked_meanwhile) assert_int_equal(tsr__prepared_unmark(s, path, NULL), TSR_OK);
+    s->methods = mine;
+    published_meanwhile = NULL;
+  }
+  return plain->open_file(s, path, file, e);
+}
+static void test_commit_that_is_published_after_the_directories_were_looked_at(void **state) {
+  static const char *const commits[] = {"__commits/__7_7" U "_22.wrt", "__commits/__8_8" U "_22.wrt"};
+  static const char *const all[] = {"7 ", "7 8 "};
+  static tsr_store_methods methods;
+  plain = store->methods;
+  methods = *plain;
+  methods.open_file = late_open;
+  tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
+  tiny_text(store, "__fragments/__8_8" U "_22/__fragment_metadata.tdb", "");
+  for (int i = 0; i < 2; i++) {
+    counts = NULL;
+    if (i) mark("__commits/__8_8" U "_22.pending", commits[1], "here", "__8_8" U "_22");
+    else mark("__commits/__7_7" U "_22.pending", commits[0], "here", "__7_7" U "_22");
+    assert_string_equal(fragments(), i ? all[0] : "");
+    unmarked_meanwhile = i == 0;
+    published_meanwhile = counts = commits[i];
+    store->methods = &methods;
+    assert_string_equal(fragments(), all[i]);
+    store->methods = plain;
+    assert_null(published_meanwhile);
+  }
+  const uint64_t generation = array->log.listing->generation;
+  assert_string_equal(fragments(), "7 8 ");
+  assert_int_equal(array->log.listing->generation, generation);
+}
+
 static void test_committed_delete_counts(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.del";
   tiny_put_delete(store, "__commits/.__7_7" U "_22", "x");
@@ -644,6 +685,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_hosts_error_is_passed_on, setup, teardown),
       cmocka_unit_test_setup_teardown(test_committed_con_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_two_processes_publish_one_commit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_commit_that_is_published_after_the_directories_were_looked_at, setup,
+                                      teardown),
       cmocka_unit_test_setup_teardown(test_committed_delete_counts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_commits_of_old_layouts_count, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_files_are_not_published, setup, teardown),
