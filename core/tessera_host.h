@@ -625,8 +625,8 @@ TSR_API char *tsr_json_unescape(char *json, char **text, uint64_t *size);
 /* ---- Numbers and instants as text -------------------------------------------------------------------------------- */
 
 #define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */
-/* Writes a finite number with `digits` significant digits, at most 17, like printf's %.*g, but with a point in every
- * locale. Returns the number of bytes written, without the NUL. */
+/* Writes a number with `digits` significant digits, at most 17, like printf's %.*g, but with a point in every locale.
+ * Others are "inf", "-inf" and "nan". Returns the number of bytes written, without the NUL. */
 TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
 #define TSR_REAL_TEXT 4096 /* most bytes of a number that tsr_real_parse reads */
 /* Reads a number as strtod does, but with a point in every locale. The text need not be NUL-terminated. Sets *value,

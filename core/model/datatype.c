@@ -210,6 +210,8 @@ uint64_t tsr__key_max(tsr_datatype datatype) {
 int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]) {
   char local[TSR_REAL_SIZE + 16]; /* with the locale's decimal point, which may have several bytes */
   int size = 0;
+  if (isnan(value) || isinf(value))
+    return snprintf(text, TSR_REAL_SIZE, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
   snprintf(local, sizeof local, "%.*g", digits, value);
   for (const char *p = local; *p && size < TSR_REAL_SIZE - 1; p++) {
     const bool ours = strchr("0123456789+-e", *p) != NULL;
@@ -217,12 +219,6 @@ int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]) {
   }
   text[size] = 0;
   return size;
-}
-
-static const char *print_real(double value, int digits, char text[TSR_REAL_SIZE]) {
-  if (isnan(value) || isinf(value)) return isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
-  tsr_real_print(value, digits, text);
-  return text;
 }
 
 void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
@@ -236,11 +232,13 @@ void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, s
   else if (datatype == TSR_FLOAT64) {
     double d;
     memcpy(&d, value, 8);
-    snprintf(text, size, "%s", print_real(d, 17, real));
+    tsr_real_print(d, 17, real);
+    snprintf(text, size, "%s", real);
   } else if (datatype == TSR_FLOAT32) {
     float f;
     memcpy(&f, value, 4);
-    snprintf(text, size, "%s", print_real((double)f, 9, real));
+    tsr_real_print((double)f, 9, real);
+    snprintf(text, size, "%s", real);
   } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
   else snprintf(text, size, "%" PRId64, number);
 }

@@ -486,6 +486,13 @@ def test_numbers_past_int64():
         db.close()
 
 
+def test_infinity_in_a_message():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION, v REAL CHECK(abs(v) < 10), w REAL CHECK(w * 1e308 < 1e308))")
+    failure(db, "INSERT INTO t VALUES(1, 9e999, 0)", (), "v is inf at x=1")
+    failure(db, "INSERT INTO t VALUES(1, -9e999, 0)", (), "v is -inf at x=1")
+
+
 def test_texts_beside_columns():
     """A text beside a column of numbers is a number where it is spelled as one, and a message shows the text that breaks a CHECK."""
     db = Database()
