@@ -617,8 +617,8 @@ typedef struct tsr_gaps {
   uint64_t count;
   const tsr_gap *gaps; /* by their low ends, those of the first dimension first */
 } tsr_gaps;
-/* Finds the cells of a box that no fragment of the snapshot has written. `within` has one interval for each dimension,
- * NULL: the current domain, or else the domain. The boxes found are disjoint, and no two of them form one. With a
+/* Finds the cells of a box that no fragment of the snapshot has written, within the current domain, or else the domain.
+ * `within` has one interval for each dimension, NULL: everything. The boxes found are disjoint, and no two of them form one. With a
  * dimension as `by`, they are instead the maximal intervals of that dimension at which the box has no written cell, and
  * reach over all of `within` on the others. Reads metadata only, except in arrays of format versions up to 10, where
  * dense arrays may have sparse fragments. memory_bytes 0: 1 GiB. TSR_ERROR: the array is sparse; TSR_RANGE: `within` is

@@ -228,13 +228,15 @@ static int list_gaps(gaps_result *g, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sets what is asked for: `within`, or the current domain, or else the domain. Returns 0 if that is nothing. */
+/* Sets what is asked for: `within`, or else the domain; no more than the current domain. Returns 1; 0 if that is
+ * nothing. */
 static int take_box(gaps_result *g, const tsr_interval *within, tsr_error *error) {
   const tsr_schema *schema = g->snapshot->schema;
   const tsr_grid *grid = &g->snapshot->grid;
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 2 * (uint64_t)g->dimensions, &g->low, error));
   g->high = g->low + g->dimensions;
-  if (!within) within = schema->current_domain;
+  const tsr_interval *current = schema->current_domain;
+  if (!within) within = current;
   for (uint32_t d = 0; d < g->dimensions; d++) {
     g->high[d] = grid->last[d];
     if (!within) continue;
@@ -244,17 +246,19 @@ static int take_box(gaps_result *g, const tsr_interval *within, tsr_error *error
     if (low > high || low < zero || high - zero > grid->last[d])
       return tsr__fail(error, TSR_RANGE, "dimension '%s': its interval is reversed, or outside of the domain",
                        schema->fields[d].name);
-    g->low[d] = low - zero;
-    g->high[d] = high - zero;
+    g->low[d] = current ? TSR_MAX(low, tsr__key(datatype, current[d].low)) - zero : low - zero;
+    g->high[d] = current ? TSR_MIN(high, tsr__key(datatype, current[d].high)) - zero : high - zero;
+    if (g->low[d] > g->high[d]) return 0;
   }
-  return TSR_OK;
+  return 1;
 }
 
 static int find_gaps(gaps_result *g, const tsr_interval *within, unsigned threads, tsr_error *error) {
   if (!g->snapshot->schema->dense)
     return tsr__fail(error, TSR_ERROR, "the array is sparse: only dense arrays have cells that were never written");
   if (g->by > g->dimensions) return tsr__fail(error, TSR_RANGE, "there is no dimension %u", g->by);
-  TSR_TRY(take_box(g, within, error));
+  const int some = take_box(g, within, error);
+  if (some <= 0) return some;
   const uint32_t first = g->by == g->dimensions ? 0 : g->by;
   g->left.dimensions = g->by == g->dimensions ? g->dimensions : 1;
   TSR_TRY(tsr__box_set_add(&g->left, &g->low[first], &g->high[first], error));

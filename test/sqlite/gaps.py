@@ -212,6 +212,17 @@ def ask(rng, db, table, names, lows, sizes):
     same(got, rows, f"{table}: by {by} in {json}")
 
 
+def test_gaps_end_at_the_current_domain():
+    """Also those of a slice that reaches beyond it, or lies beside it."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 99, 10) CURRENT(0, 9), x INT32 DIMENSION(-50, 49, 10) CURRENT(-5, 4), v REAL)")
+    db.query("INSERT INTO t VALUES(0, 0, 1)")
+    for box in ("NULL", """'{"x":[-50,49]}'""", """'{"y":[0,50]}'""", """'{"y":[0,99],"x":[-50,49]}'"""):
+        same(db.value(f"SELECT sum(cells) FROM tessera_gaps('db:t', {box})"), 99, box)
+        same(db.query(f"SELECT low, high FROM tessera_gaps('db:t', {box}, 'y')"), [(1, 9)], box)
+    same(db.query("""SELECT * FROM tessera_gaps('db:t', '{"y":[10,20]}')"""), [])
+
+
 def test_random_gaps_against_sqlite():
     rng = random.Random(SEED)
     for round_number in range(int(os.environ.get("ROUNDS", 12))):
