@@ -461,6 +461,8 @@ struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
   uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: of the clock if TSR_TIME_NOW was requested */
+  uint64_t deleted_until; /* cells that a merge has marked as deleted up to here are deleted: as_of, or what was before
+                           * a commit whose conditions are older than as_of and whose cells are younger */
   const tsr_schema *schema; /* whose fields the snapshot shows */
   tsr_snapshot_shows shows;
   tsr_snapshot_list *list; /* the snapshot has a reference */

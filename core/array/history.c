@@ -1,6 +1,6 @@
 /* history.c: lists the commits of an array, from names and metadata only: no cell is read.
  *
- * An entry has all fragments and deletes of one time, as no reader can see one of them without the others. A merge is
+ * An entry has all fragments and deletes of one time, from which on readers see them all. A merge is
  * an entry of its own, which covers the times of what it merged. Sources stay listed until the vacuum removes them.
  *
  * Sections: conditions as SQL; entries; opening.
@@ -129,18 +129,22 @@ typedef struct history_item { /* a fragment or a delete */
   bool is_delete, merged;
 } history_item;
 
+/* A delete has two times if its commit also wrote cells at the second one (write/commit.c): it belongs to them. */
+static uint64_t start_of(const history_item *item) {
+  return item->is_delete ? item->committed->parsed.end : item->committed->parsed.start;
+}
+
 static int compare_items(const void *a, const void *b) {
   const history_item *x = a, *y = b;
   const tsr_name *n = &x->committed->parsed, *m = &y->committed->parsed;
   if (n->end != m->end) return n->end < m->end ? -1 : 1;
   if (x->merged != y->merged) return x->merged ? 1 : -1;
-  if (n->start != m->start) return n->start < m->start ? -1 : 1;
+  if (start_of(x) != start_of(y)) return start_of(x) < start_of(y) ? -1 : 1;
   return strcmp(x->committed->name, y->committed->name);
 }
 
 static bool same_entry(const history_item *a, const history_item *b) {
-  const tsr_name *n = &a->committed->parsed, *m = &b->committed->parsed;
-  return n->end == m->end && n->start == m->start && a->merged == b->merged;
+  return a->committed->parsed.end == b->committed->parsed.end && start_of(a) == start_of(b) && a->merged == b->merged;
 }
 
 /* Returns true if a vacuum file names what the fragment was merged from, or if its times say that it was. */
@@ -230,7 +234,7 @@ static int make_entry(tsr_history *h, const history_item *items, uint64_t count,
   char *name;
   TSR_TRY(tsr__cancelled(&h->array->environment->memory, error));
   TSR_TRY(TSR_ARENA_COPY(&h->arena, first->name, strlen(first->name), &name, error));
-  *entry = (tsr_history_entry){.start = first->parsed.start, .time = first->parsed.end, .name = name};
+  *entry = (tsr_history_entry){.start = start_of(&items[0]), .time = first->parsed.end, .name = name};
   for (uint64_t i = 0; i < count; i++) {
     if (!items[i].is_delete) TSR_TRY(add_cells(h, entry, items[i].committed, error));
     else if (!entry->condition) TSR_TRY(condition_text(h, items[i].committed, &entry->condition, error));

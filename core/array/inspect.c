@@ -59,8 +59,8 @@ bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_
     end = TSR_MAX(end, name->end);
   }
   for (uint64_t i = 0; i < snapshot->condition_count; i++) {
-    begin = TSR_MIN(begin, snapshot->conditions[i]->time);
-    end = TSR_MAX(end, snapshot->conditions[i]->time);
+    begin = TSR_MIN(begin, snapshot->conditions[i]->visible);
+    end = TSR_MAX(end, snapshot->conditions[i]->visible);
   }
   *first = begin;
   *last = end;

@@ -97,7 +97,7 @@ int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *
     tsr_name one;
     const char *slash = strrchr(m->processed.names[i], '/'), *text = slash ? slash + 1 : m->processed.names[i];
     if (tsr__name_parse(text, strcspn(text, "."), &one) && one.start >= name->start && one.start <= name->end)
-      *time = TSR_MAX(*time, one.start);
+      *time = TSR_MAX(*time, one.end);
   }
   *purged = *time && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version);
   tsr__array_fragment_drop(array, fragment);

@@ -477,7 +477,7 @@ static void count_late(const seen_search *s) {
     const uint8_t *fresh = pass ? s->fresh->deletes : s->fresh->fragments;
     for (uint64_t i = 0; i < list->count; i++) {
       const tsr_name *name = &list->items[i].parsed;
-      late += fresh[i] && !list->items[i].prepared && name->start == name->end && name->end <= s->token->time;
+      late += fresh[i] && !list->items[i].prepared && (pass || name->start == name->end) && name->end <= s->token->time;
     }
   }
   tsr__count(s->array->environment, TSR_COUNT_commits_late, late);

@@ -94,8 +94,9 @@ static int try_decode_condition(tsr_array *array, const tsr_committed *item, con
   TSR_TRY(TSR_ARENA_COPY(&entry->arena, item->name, strlen(item->name), &name, error));
   tsr_input in = tsr__input(entry->content.data, entry->content.size);
   int rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
-  if (rc < 0) tsr__wrap(error, "%s", item->path);
-  return rc;
+  if (rc < 0) return tsr__wrap(error, "%s", item->path);
+  entry->condition.visible = item->parsed.end;
+  return TSR_OK;
 }
 
 static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
@@ -129,6 +130,8 @@ static int select_conditions(snapshot_builder *s) {
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, deletes->count, &snapshot->conditions, s->error));
   for (uint64_t i = 0; i < deletes->count && snapshot->shows != TSR_SHOWS_ALL; i++) {
     const tsr_committed *item = &deletes->items[i];
+    if (item->parsed.start <= snapshot->as_of && item->parsed.end > snapshot->as_of)
+      snapshot->deleted_until = TSR_MIN(snapshot->deleted_until, item->parsed.start - 1);
     if (s->changed && !s->fresh.deletes[i]) continue;
     if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
     TSR_TRY(tsr__array_condition(s->array, item, &snapshot->conditions[snapshot->condition_count], s->error));
@@ -611,6 +614,7 @@ static int grow(snapshot_builder *s, const tsr_snapshot *base) {
   snapshot->fragment_count = base->fragment_count;
   snapshot->conditions = base->conditions;
   snapshot->condition_count = base->condition_count;
+  if (base->deleted_until < base->as_of) snapshot->deleted_until = base->deleted_until;
   snapshot->request.next_change = base->request.next_change;
   note_change(snapshot, fragments, base->request.listed);
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, fragments->count - base->request.listed, &s->visible, s->error));
@@ -682,7 +686,7 @@ static int make_snapshot(tsr_array *array, const snapshot_request *request, uint
     s.snapshot->shows = request->changed->kind == TSR_CHANGED_DROPPED ? TSR_SHOWS_DROPPED : TSR_SHOWS_ALL;
   s.snapshot->references = 1;
   s.snapshot->since = request->since;
-  s.snapshot->as_of = as_of;
+  s.snapshot->as_of = s.snapshot->deleted_until = as_of;
   s.snapshot->request.as_of = request->as_of;
   s.snapshot->request.schema = request->schema;
   s.snapshot->request.generation = array->log.listing->generation;

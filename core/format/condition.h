@@ -45,7 +45,8 @@ typedef struct tsr_condition_values { /* what a field is compared with */
 
 typedef struct tsr_condition {
   char *name; /* timestamped name of the condition, without directory and suffix */
-  uint64_t time; /* in milliseconds since 1970 */
+  uint64_t time; /* deletes cells up to here; in milliseconds since 1970 */
+  uint64_t visible; /* from then on they are deleted; set by who has read the name's second time */
   tsr_condition_node root;
   uint32_t depth; /* levels of the tree; 1: the root alone */
   uint64_t comparisons; /* comparisons in the tree */

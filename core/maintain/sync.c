@@ -156,7 +156,7 @@ static int set_add(sync_set *set, const sync_item *item, tsr_error *error) {
 static int add_commits(sync_set *set, const tsr_commit_list *list, bool fragments, tsr_error *error) {
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_committed *one = &list->items[i];
-    const sync_item item = {one->name, one->parsed, one, fragments, one->parsed.start < one->parsed.end};
+    const sync_item item = {one->name, one->parsed, one, fragments, fragments && one->parsed.start < one->parsed.end};
     TSR_TRY(set_add(set, &item, error));
   }
   return TSR_OK;

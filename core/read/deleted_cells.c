@@ -2,7 +2,7 @@
  *
  * Cells are deleted in three ways. A delete condition deletes the cells of its own time or older whose values it
  * names; conditions are stored negated (format/condition.h). A merge marks the cells that a condition has deleted with
- * the time of that deletion, which counts if it is not later than as_of. The transaction deletes rows by rowid.
+ * the time of that deletion, which counts if that condition is in view. The transaction deletes rows by rowid.
  *
  * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (array/seen.c).
  * The plan then leaves out the tiles that can have none (dropped.c). Where coordinates alone tell which cells may have
@@ -138,15 +138,15 @@ static void record_dropped(const tsr_delete_filter *filter, const tsr_sparse_til
   }
 }
 
-/* Returns true if the snapshot has a condition of this time. */
-static bool has_condition(const tsr_snapshot *snapshot, uint64_t time) {
+/* Returns the snapshot's condition of this time, or NULL. */
+static const tsr_condition *condition_of(const tsr_snapshot *snapshot, uint64_t time) {
   uint64_t low = 0, high = snapshot->condition_count;
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
     if (snapshot->conditions[middle]->time < time) low = middle + 1;
     else high = middle;
   }
-  return low < snapshot->condition_count && snapshot->conditions[low]->time == time;
+  return low < snapshot->condition_count && snapshot->conditions[low]->time == time ? snapshot->conditions[low] : NULL;
 }
 
 /* Records the cells that a merge has marked as deleted by one of the snapshot's conditions. */
@@ -156,8 +156,8 @@ static void record_dated(const tsr_delete_filter *filter, const tsr_sparse_tile 
   const uint64_t *times = tsr__sparse_times(filter->reader, tile, TSR_SLOT_DELETE_TIMES);
   for (uint64_t i = 0; i < tile->count; i++) {
     const uint64_t cell = tile->cells ? tile->cells[i] : i;
-    if (times[cell] <= snapshot->as_of && has_condition(snapshot, times[cell]))
-      tile->dropped[cell] = TSR_MIN(tile->dropped[cell], times[cell]);
+    const tsr_condition *condition = condition_of(snapshot, times[cell]);
+    if (condition) tile->dropped[cell] = TSR_MIN(tile->dropped[cell], condition->visible);
   }
 }
 
@@ -390,7 +390,7 @@ static int keep_dropped(tsr_delete_filter *filter, tsr_sparse_tile *tile, tsr_er
   record_dated(filter, tile);
   for (uint32_t i = 0; i < f->condition_count; i++) {
     TSR_TRY(evaluate_condition_at_time(filter, tile, f->conditions[i], error));
-    record_dropped(filter, tile, f->conditions[i]->time);
+    record_dropped(filter, tile, f->conditions[i]->visible);
   }
   return keep_recorded(filter, tile, error);
 }
@@ -406,10 +406,10 @@ int tsr__delete_filter_apply(tsr_delete_filter *filter, tsr_sparse_tile *tile, t
   TSR_TRY(tsr__buffer_reserve(&filter->keep, tile->count, error));
   if (dated) {
     const uint64_t *times = tsr__sparse_times(filter->reader, tile, TSR_SLOT_DELETE_TIMES),
-                   as_of = filter->reader->snapshot->as_of;
+                   until = filter->reader->snapshot->deleted_until;
     for (uint64_t i = 0; i < tile->count; i++) {
       const uint64_t time = times[tile->cells ? tile->cells[i] : i];
-      filter->keep.data[i] = time > as_of || time == UINT64_MAX;
+      filter->keep.data[i] = time > until || time == UINT64_MAX;
     }
     TSR_TRY(keep_selected(filter, tile, filter->keep.data, error));
   }

@@ -31,7 +31,8 @@
  * this or a later time gets ahead, the fragments are renamed.
  *
  * Conditions and cells have the same time, since they share no coordinates. In arrays with duplicates they may, so
- * there the cells' time is one later. */
+ * there the cells' time is one later. Such a condition's name has both times: it deletes cells up to the first, and is
+ * in view from the second on, so no time shows the commit by half. */
 
 #define LISTING_FRESH_MS 1000u /* an older listing does not prove that the array still exists */
 #define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads during its turn, at most */
@@ -270,10 +271,9 @@ static int choose_time_and_names(const preparation *p, uint64_t last, tsr_error 
   tsr_writer *w = p->w;
   const uint64_t fragments = tsr__commit_fragment_count(&w->commit);
   TSR_TRY(choose_time(w, p->cells_later, last, error));
-  for (uint64_t i = 0; i < p->name_count; i++) {
-    const uint64_t time = i < fragments ? w->commit.time + p->cells_later : w->commit.time;
-    TSR_TRY(make_name(w, time, time, p->names[i].text, error));
-  }
+  const uint64_t end = w->commit.time + p->cells_later;
+  for (uint64_t i = 0; i < p->name_count; i++)
+    TSR_TRY(make_name(w, i < fragments ? end : w->commit.time, end, p->names[i].text, error));
   return TSR_OK;
 }
 

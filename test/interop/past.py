@@ -121,12 +121,31 @@ def check_late_deletes(s):
         equal(f"log, purge {purge}", whole(s, path), log)
 
 
+def check_no_half_of_an_update(s):
+    """Duplicates: TileDB shows our UPDATE from its own time on, as we do, and not the delete alone a millisecond before."""
+    path = s.path("update")
+    sparse(path, allows_duplicates=True)
+    table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+    s(table, "INSERT INTO t VALUES(1, 10), (1, 11), (2, 20)", "UPDATE t SET v = v + 1 WHERE x = 1")
+    time = s(f"SELECT last_write FROM tessera_array('{path}')")[0]["last_write"]
+    for merged in (False, True):
+        if merged:
+            merge(path)
+            tiledb.vacuum(path)
+        for at, values in ((time - 1, [10, 11, 20]), (time, [11, 12, 20])):
+            equal(f"tessera, merged {merged}", sorted(row["v"] for row in s(table, f"SELECT v FROM t({at})")), values)
+            if merged and at < time:
+                continue   # TileDB's merged fragments have the time of the delete alone
+            with tiledb.open(path, timestamp=at) as a:
+                equal(f"TileDB, merged {merged}", sorted(a[:]["v"].tolist()), values)
+
+
 def main():
     if tiledb is None:
         print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("past")
-    for check in (check_dense, check_sparse, check_late_deletes, check_our_note):
+    for check in (check_dense, check_sparse, check_late_deletes, check_our_note, check_no_half_of_an_update):
         tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
     return tests.end()
 

@@ -162,6 +162,33 @@ def test_rows_of_one_place_are_compared_as_bags():
     db.query("COMMIT")
 
 
+def test_no_time_shows_half_of_an_update():
+    """Duplicates: an UPDATE deletes up to one millisecond and writes at the next one. It is in view from the second one on, also when it has been merged."""
+    for place in ("", "'{}', "):
+        for merged in (False, True):
+            db = Database()
+            folder = tempfile.mkdtemp()
+            path = os.path.join(folder, "a")
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera({place.format(path)}duplicates=true, x INT32 DIMENSION(0, 9), v INT32)")
+            db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+            db.query("INSERT INTO t VALUES(1, 10), (1, 11), (2, 20)")
+            db.query("UPDATE t SET v = v + 1 WHERE x = 1")
+            if merged:
+                db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
+            time = last(db)
+            old, new = [(1, 10), (1, 11), (2, 20)], [(1, 11), (1, 12), (2, 20)]
+            same(sorted(db.query("SELECT x, v FROM t(?)", (time - 1,))), old, f"merged {merged}: the moment before")
+            same(sorted(db.query("SELECT x, v FROM t(?)", (time,))), new, f"merged {merged}: its own time")
+            same(sorted(db.query("SELECT change, x, old_v, new_v FROM c(?, NULL, 'every')", (time - 2,)), key=repr), [("delete", 1, 10, None), ("insert", 1, None, 12)])
+            same(db.query("SELECT DISTINCT changed_at FROM c(?, NULL, 'every')", (time - 2,)), [(time,)], "one commit")
+            same(db.query("SELECT time, kind FROM tessera_log('db:t') WHERE kind <> 'write' ORDER BY kind"), [(time, "delete"), (time, "merge")] if merged else [(time, "both")])
+            same(db.value("SELECT tessera_revert('db:t', ?)", (time - 1,)), 4)
+            same(sorted(db.query("SELECT x, v FROM t")), old, "undone")
+            same(db.query("SELECT * FROM tessera_check('db:t')"), [])
+            db.close()
+            shutil.rmtree(folder)
+
+
 def test_bytes_come_back():
     """NaN, which SQL shows as NULL, and -0.0."""
     db = Database()

@@ -98,7 +98,7 @@ static inline void made_open(made_array *m, bool dense, uint32_t dimensions, boo
   tsr_snapshot *s = &m->snapshot;
   s->array = a;
   s->references = 1;
-  s->as_of = 1000;
+  s->as_of = s->deleted_until = 1000;
   s->schema = &m->schema;
   s->fragments = m->fragments;
   tsr__arena_init(&s->arena, &a->memory);

@@ -208,6 +208,7 @@ static void test_the_latest_version_that_is_not_deleted_wins(void **state) {
     m.schema.capacity = 1 + made_random(20);
     if (made_random(2)) m.snapshot.since = made_random(30);
     if (made_random(2)) m.snapshot.as_of = m.snapshot.since + made_random(60);
+    m.snapshot.deleted_until = m.snapshot.as_of;
     int32_t limits[2] = {(int32_t)made_random(3000), (int32_t)made_random(5000)};
     const unsigned conditions = made_random(3);
     for (unsigned i = 0; i < conditions; i++) add_condition(&m, i, 15 + 20 * i + made_random(10), &limits[i]);
