@@ -296,6 +296,33 @@ static int refuse_merged(syncing *s, const tsr_buffer *merged, const char *path,
   return TSR_OK;
 }
 
+/* Fails if a fragment of `items`, which is about to travel, is gone at the source, although no merge explains that: a
+ * copy would be as damaged, and nobody would know. TSR_NOT_FOUND: a vacuum may just have removed it. */
+static int check_source(syncing *s, sync_pair *p, const tsr_buffer *items) {
+  sync_side *from = &p->from;
+  tsr_map covered = {.memory = &s->memory};
+  tsr_listing folder = {0}, root = {0};
+  uint64_t count;
+  bool old = false;
+  const sync_item *all = sync_items(items, &count);
+  if (count == 0) return TSR_OK;
+  for (uint64_t i = 0; i < count; i++) old |= all[i].commit->old_layout;
+  int rc = tsr__log_covered(&from->array.log, from->array.log.listing, &covered, s->error);
+  if (rc >= 0) rc = sync_list(from->array.store, TSR_DIR_FRAGMENTS, &folder, s->error);
+  if (rc >= 0 && old) rc = sync_list(from->array.store, "", &root, s->error);
+  for (uint64_t i = 0; i < count && rc >= 0; i++)
+    if (all[i].fragment && all[i].parsed.end <= latest_of(s, p) && !tsr__map_get(&covered, all[i].name) &&
+        !tsr__listing_has(all[i].commit->old_layout ? &root : &folder, all[i].name))
+      rc = tsr__fail(s->error, TSR_NOT_FOUND,
+                     "%s is damaged: fragment %s is committed, but gone, so it cannot be copied; tessera_check tells "
+                     "more",
+                     from->array.path, all[i].name);
+  tsr__listing_release(&root);
+  tsr__listing_release(&folder);
+  tsr__map_release(&covered);
+  return rc;
+}
+
 /* Fails if the copy has commits of its own and shall not keep them, or if both cannot be joined. */
 static int check_own(syncing *s, const sync_difference *new, const sync_difference *old, const char *what) {
   uint64_t count;
@@ -1058,6 +1085,7 @@ static int pair_compare(syncing *s, sync_pair *p) {
   mark_instead(&p->arrived, &p->to.commits, &p->from.commits);
   mark_instead(&p->known, &p->from.commits, &p->to.commits);
   TSR_TRY(compare_commits(s, p));
+  TSR_TRY(check_source(s, p, &p->new_commits.own));
   TSR_TRY(compare(&p->from.files, &p->to.files, NULL, &p->known, latest_of(s, p), true, &p->new_files, s->error));
   TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->arrived, latest_of(s, p), false, &p->old_files, s->error));
   TSR_TRY(check_apart(s, p));
@@ -1096,12 +1124,18 @@ static int pair_copy(syncing *s, sync_pair *p) {
 
 /* ---- The sync ---------------------------------------------------------------------------------------------------- */
 
-/* Opens and compares the array and its labels. */
-static int compare_all(syncing *s) {
+/* Lists the source before anything is copied, and checks that it has what it has committed. */
+static int pair_check_source(syncing *s, sync_pair *p) {
+  TSR_TRY(side_list(&p->from, s->error));
+  return check_source(s, p, &p->from.commits.items);
+}
+
+/* Opens the pairs of the array and of its labels, and calls `look` for each. */
+static int open_pairs(syncing *s, int (*look)(syncing *s, sync_pair *p)) {
   sync_pair *p;
   tsr_listing labels;
   TSR_TRY(pair_open(s, "", &p));
-  TSR_TRY(pair_compare(s, p));
+  TSR_TRY(look(s, p));
   int rc = sync_list(p->from.array.store, TSR_DIR_LABELS, &labels, s->error);
   for (uint64_t i = 0; i < labels.count && rc >= 0; i++) {
     const tsr_path path = tsr__path_of(TSR_DIR_LABELS, labels.entries[i].name, "");
@@ -1109,26 +1143,36 @@ static int compare_all(syncing *s) {
     if (labels.entries[i].kind != TSR_ENTRY_DIRECTORY || *labels.entries[i].name == '.') continue;
     rc = TSR_ARENA_COPY(&s->arena, path.text, strlen(path.text), &below, s->error);
     if (rc >= 0) rc = pair_open(s, below, &p);
-    if (rc >= 0) rc = pair_compare(s, p);
+    if (rc >= 0) rc = look(s, p);
   }
   tsr__listing_release(&labels);
   return rc;
 }
 
-/* Compares and copies; labels come before the cells that they name. */
-static int sync_once(syncing *s) {
-  int rc = compare_all(s);
-  for (uint64_t i = s->pairs.size / sizeof(sync_pair *); i-- > 0 && rc >= 0;) {
-    sync_pair *p;
-    memcpy(&p, s->pairs.data + i * sizeof p, sizeof p);
-    rc = pair_copy(s, p);
-  }
+static void close_pairs(syncing *s) {
   for (uint64_t i = 0; i < s->pairs.size / sizeof(sync_pair *); i++) {
     sync_pair *p;
     memcpy(&p, s->pairs.data + i * sizeof p, sizeof p);
     pair_close(p);
   }
   s->pairs.size = 0;
+}
+
+/* Compares and copies; labels come before the cells that they name. */
+static int sync_once(syncing *s) {
+  int rc = open_pairs(s, pair_compare);
+  for (uint64_t i = s->pairs.size / sizeof(sync_pair *); i-- > 0 && rc >= 0;) {
+    sync_pair *p;
+    memcpy(&p, s->pairs.data + i * sizeof p, sizeof p);
+    rc = pair_copy(s, p);
+  }
+  close_pairs(s);
+  return rc;
+}
+
+static int check_once(syncing *s) {
+  const int rc = open_pairs(s, pair_check_source);
+  close_pairs(s);
   return rc;
 }
 
@@ -1174,6 +1218,7 @@ static int copy_once(syncing *s) {
 
 /* The copy is followed by what was committed meanwhile, and the record. */
 static int sync_empty(syncing *s) {
+  TSR_TRY(patiently(s, check_once, SYNC_ATTEMPTS));
   TSR_TRY(patiently(s, copy_once, FIRST_ATTEMPTS));
   return patiently(s, sync_once, SYNC_ATTEMPTS);
 }

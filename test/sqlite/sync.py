@@ -475,6 +475,28 @@ def test_verify_compares_contents():
     same_arrays(db, a, b)
 
 
+def test_a_source_without_its_fragments_is_not_copied():
+    """Neither by a first sync nor by a later one, nor if a label lacks them: the copy would be as damaged."""
+    db = Database()
+    rows = "SELECT column1 AS city, column2 AS t, column3 AS v FROM (VALUES('Bern', 1, 1.5), ('Chur', 2, 2.5))"
+    for below in ("", "__labels"):
+        source, first, later = (path(f"{name}{len(below)}") for name in ("damaged", "first", "later"))
+        db.query("SELECT tessera_create_as(?, ?, '{\"dimensions\":[\"t\"],\"labels\":{\"city\":\"place\"}}')", (source, rows))
+        sync(db, source, later)
+        db.query("SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (source, rows.replace("1.5", "9.5")))
+        fragments = os.path.join(source, below, *(os.listdir(os.path.join(source, below))[:1] if below else ()), "__fragments")
+        for name in os.listdir(fragments) if below else [max(os.listdir(fragments))]:
+            shutil.rmtree(os.path.join(fragments, name))
+        for target in (first,) if below else (first, later):
+            error = db.error("SELECT tessera_sync(?, ?)", (source, target))
+            check_contains(error.text, "is damaged: fragment __")
+            check_contains(error.text, "so it cannot be copied")
+        assert not os.path.exists(first), "nothing was copied"
+        db.query(f"CREATE VIRTUAL TABLE b USING tessera({literal(later)})")
+        same(db.query("SELECT city, t, v FROM b ORDER BY t"), [("Bern", 1, 1.5), ("Chur", 2, 2.5)], "the copy reads as before")
+        db.query("DROP TABLE b")
+
+
 def test_labels_follow():
     """Between directories and the database; also those of the time of the first commit."""
     for source, target in pairs():
