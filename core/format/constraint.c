@@ -133,6 +133,8 @@ typedef struct constraint_parser {
   uint32_t count;
   uint64_t room;
   const tsr_value_table **labels; /* of each field; NULL: not made yet */
+  int truth; /* the last node that SQLite takes for the word TRUE or FALSE: also IN () and NOT IN (); < 0: none */
+  bool is_true;
 } constraint_parser;
 
 static int fail_at(const constraint_parser *p, const char *at, uint64_t size, const char *why) {
@@ -602,6 +604,13 @@ static int parse_cast(constraint_parser *p) {
   return add_1(p, integer ? TSR_OP_TO_INTEGER : TSR_OP_TO_REAL, value);
 }
 
+static int add_truth(constraint_parser *p, bool is_true) {
+  const int node = add_integer(p, is_true);
+  p->truth = node;
+  p->is_true = is_true;
+  return node;
+}
+
 /* Parses a name: a column, a call, or TRUE, FALSE and NULL. */
 static int parse_name(constraint_parser *p) {
   const bool word = p->kind == TOKEN_WORD;
@@ -619,10 +628,14 @@ static int parse_name(constraint_parser *p) {
     return at_word(p, "(") || at_word(p, ".") ? fail_at(p, at, width, "a column is its name alone") : node;
   }
   TSR_TRY(advance(p));
-  if (word && at_word(p, "(")) return parse_call(p, at, width);
+  if (word && at_word(p, "(")) {
+    const int node = parse_call(p, at, width);
+    p->truth = -1; /* likely(TRUE) is a number */
+    return node;
+  }
   if (word && same_name(at, width, "null")) return add_constant(p, (tsr_value){.type = TSR_VALUE_NULL});
-  if (word && same_name(at, width, "true")) return add_integer(p, 1);
-  if (word && same_name(at, width, "false")) return add_integer(p, 0);
+  if (word && same_name(at, width, "true")) return add_truth(p, true);
+  if (word && same_name(at, width, "false")) return add_truth(p, false);
   if (word && (same_name(at, width, "select") || same_name(at, width, "exists")))
     return fail_at(p, at, width, "a CHECK has no subqueries");
   return fail_at(p, at, width, "no column of the array");
@@ -720,15 +733,14 @@ static int parse_is(constraint_parser *p, int left) {
     TSR_TRY(expect(p, "FROM"));
     negated = !negated;
   }
-  const bool is_true = at_word(p, "TRUE");
-  if (rc == 0 && (is_true || at_word(p, "FALSE"))) { /* x IS TRUE is (NOT NOT x) IS 1; x IS FALSE, (NOT x) IS 1 */
-    TSR_TRY(advance(p));
+  p->truth = -1;
+  const int right = parse_level(p, 0);
+  if (right >= 0 && right == p->truth) { /* x IS TRUE is (NOT NOT x) IS 1; x IS FALSE, (NOT x) IS 1 */
     int node = add_1(p, TSR_OP_NOT, left);
-    if (is_true) node = add_1(p, TSR_OP_NOT, node);
+    if (p->is_true) node = add_1(p, TSR_OP_NOT, node);
     const int one = node < 0 ? node : add_integer(p, 1);
     return add_2(p, negated ? TSR_OP_IS_NOT : TSR_OP_IS, node, one);
   }
-  const int right = parse_level(p, 0);
   if (right >= 0 && is_constant(p, right, TSR_VALUE_NULL))
     return add_1(p, negated ? TSR_OP_NOT_NULL : TSR_OP_IS_NULL, left);
   return compare(p, negated ? TSR_OP_IS_NOT : TSR_OP_IS, left, right);
@@ -745,17 +757,18 @@ static int parse_between(constraint_parser *p, int left) {
 }
 
 /* A list of one value is SQLite's =; of others each member is compared with the left side. */
-static int parse_in(constraint_parser *p, int left) {
+static int parse_in(constraint_parser *p, int left, bool negated) {
   operand_list list = {0};
+  int node = -1;
   TSR_TRY(expect(p, "("));
   TSR_TRY(parse_list(p, &list));
-  int node = list.count ? -1 : add_integer(p, 0);
+  if (!list.count) return add_truth(p, negated);
   for (uint32_t i = 0; i < list.count; i++) {
     const int one = compare(p, TSR_OP_EQUAL, left, (int)list.items[i]);
     node = i ? add_2(p, TSR_OP_OR, node, one) : one;
     if (node < 0) return node;
   }
-  return node;
+  return negate(p, negated, node);
 }
 
 static int parse_like(constraint_parser *p, int left, bool glob) {
@@ -790,8 +803,8 @@ static int parse_word_test(constraint_parser *p, int left, bool negated, bool *f
     const int rc = take(p, words[i]);
     if (rc < 0) return rc;
     if (rc == 0) continue;
-    const int node = i == 0 ? parse_between(p, left) : i == 1 ? parse_in(p, left) : parse_like(p, left, i == 3);
-    return negate(p, negated, node);
+    if (i == 1) return parse_in(p, left, negated);
+    return negate(p, negated, i == 0 ? parse_between(p, left) : parse_like(p, left, i == 3));
   }
   *found = false;
   return left;

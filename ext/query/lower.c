@@ -626,7 +626,8 @@ static int lower_function(lowering *l, const tsx_expr *tree) {
 
 /* x IS TRUE is (NOT NOT x) IS 1, and x IS FALSE is (NOT x) IS 1: neither is ever null. */
 static int lower_truth(lowering *l, const tsx_expr *tree) {
-  const bool is_true = *tree->operands[1]->begin == 'T' || *tree->operands[1]->begin == 't';
+  const tsx_expr *truth = tree->operands[1]; /* TRUE, FALSE, IN () or NOT IN () */
+  const bool is_true = truth->kind == TSX_EXPR_IN ? truth->negated : *truth->begin == 'T' || *truth->begin == 't';
   int node = add_unary(l, TSR_OP_NOT, tree, lower_tree(l, tree->operands[0]));
   if (is_true) node = add_unary(l, TSR_OP_NOT, tree, node);
   const int one = node < 0 ? node : lower_integer(l, tree, 1);

@@ -662,6 +662,13 @@ static tsx_expr *parse_like(query_parser *p, tsx_expr *left, bool negated, const
   return tree;
 }
 
+/* Returns true if SQLite takes a tree for the word TRUE or FALSE: also in parentheses, and for IN () and NOT IN (). */
+static bool is_truth(const tsx_expr *tree) {
+  if (tree->kind == TSX_EXPR_IN) return tree->count == 1;
+  const char first = (char)tolower((unsigned char)*tree->begin); /* no other literal begins with one of these */
+  return tree->kind == TSX_EXPR_LITERAL && (first == 't' || first == 'f');
+}
+
 static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
   bool negated = take(p, "NOT");
   if (at(p, "DISTINCT") && follows(p, "FROM")) {
@@ -669,10 +676,9 @@ static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
     advance(p);
     negated = !negated;
   }
-  const bool truth = at(p, "TRUE") || at(p, "FALSE");
   tsx_expr *right = parse_level(p, LEVEL_COMPARISON);
   tsx_expr *tree = make_pair(p, TSX_EXPR_BINARY, negated ? TSR_OP_IS_NOT : TSR_OP_IS, begin, left, right);
-  if (!tree || !truth || right->kind != TSX_EXPR_LITERAL) return tree;
+  if (!tree || !is_truth(right)) return tree;
   tree->operation = TSR_OP_COUNT; /* x IS TRUE tests the truth of x; it does not compare x with 1 */
   tree->negated = negated;
   return tree;

@@ -38,6 +38,8 @@ def condition(rng, depth):
     if depth > 0 and rng.random() < 0.5:
         one, other = condition(rng, depth - 1), condition(rng, depth - 1)
         return rng.choice([f"{one} AND {other}", f"{one} OR {other}", f"NOT {one}", f"({one})", f"({one} OR {other})", f"({one}) IS NOT TRUE", f"({one}) IS FALSE"])
+    if rng.random() < 0.05:
+        return f"({number(rng, depth)}) IS {rng.choice(['', 'NOT '])}{rng.choice(['(TRUE)', '((FALSE))', '(x NOT IN ())', '(a IN ())', '+TRUE', 'likely(FALSE)'])}"
     one, other = number(rng, max(0, depth - 1)), number(rng, max(0, depth - 1))
     text, pattern = rng.choice(TEXTS), "".join(rng.choices(["a", "B", "%", "_", "*", "?", "[a-c]", "[^b]", "é", "[]]", "x"], k=rng.randrange(5)))
     return rng.choice([

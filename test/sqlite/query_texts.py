@@ -357,7 +357,7 @@ class Writer:
             return Expr(f"{self.wrap(a, strength)} {self.pick(word, word.lower())} {self.wrap(b, strength + 1)}", INT, strength, 0, 1, risky=a.risky or b.risky)
         if self.chance(0.06):
             a = self.pick(self.truth, self.number)(depth - 1) if depth > 0 else self.number(0)
-            return Expr(f"{self.wrap(a, EQUAL + 1)} IS {self.pick('', 'NOT ')}{self.pick('TRUE', 'FALSE', 'true')}", INT, EQUAL, 0, 1, risky=a.risky)
+            return Expr(f"{self.wrap(a, EQUAL + 1)} IS {self.pick('', 'NOT ')}{self.pick('TRUE', 'FALSE', 'true', '(TRUE)', '(1 IN ())')}", INT, EQUAL, 0, 1, risky=a.risky)
         choice = self.r.randrange(12)
         if choice < 4:
             a, b = self.number(depth - 1), self.number(0)
