@@ -130,6 +130,21 @@ static inline const char *tsx_script_end(const tsx_script *script, uint32_t toke
 
 /* ---- suit.c: whether a SELECT is taken --------------------------------------------------------------------------- */
 
+/* The functions that the program has registered on the connection, perhaps in place of SQLite's own of that name: ICU's
+ * LIKE, an abs() of decimals. */
+typedef struct tsx_own_functions {
+  struct tsx_own_function *items; /* [count] */
+  uint32_t count;
+  bool listed;
+} tsx_own_functions;
+
+/* Lists them. */
+int tsx_own_functions_list(tsx_connection *connection, tsx_arena *arena, tsx_own_functions *own, tsr_error *error);
+
+/* Returns the name of one of them that the compiled SELECT calls where the engine would evaluate its own; NULL if there
+ * is none. */
+const char *tsx_front_calls_own(const tsx_query *query, const tsx_own_functions *own);
+
 /* Returns NULL if the compiled SELECT surely has the values that SQLite gives; else the reason. */
 const char *tsx_front_inexact(const tsx_query *query);
 

@@ -38,6 +38,7 @@ typedef struct rewriter {
   bool beyond; /* a part was taken that SQLite alone cannot prepare, or a path was replaced */
   bool paths; /* a path was replaced */
   bool only_paths; /* no SELECT is taken */
+  tsx_own_functions own;
   tsr_error *error;
 } rewriter;
 
@@ -187,6 +188,14 @@ static bool rewrite_reads_with(const rewriter *r, const tsx_query *query) {
   return false;
 }
 
+/* Sets *why if the program has registered a function of its own in place of one that the query evaluates. */
+static int rewrite_own(rewriter *r, const tsx_query *query, const char **why) {
+  if (!r->own.listed) TSX_TRY(tsx_own_functions_list(r->connection, &r->out->arena, &r->own, r->error));
+  const char *name = tsx_front_calls_own(query, &r->own);
+  if (name) *why = rewrite_keep(r, sqlite3_mprintf("%s() is the program's own here, not SQLite's", name));
+  return !name || *why ? TSR_OK : TSR_NOMEM;
+}
+
 /* Compiles the SELECT in `text`. Returns 1, or 0 with *why. */
 static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place, tsx_query *query, const char **why) {
   tsr_error error = {0};
@@ -200,6 +209,7 @@ static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place
   }
   if (code >= 0) {
     *why = tsx_front_unsuited(query, place);
+    if (!*why) TSX_TRY(rewrite_own(r, query, why));
     if (*why) return 0;
     code = tsx_run_check(query, &error);
   }
@@ -235,7 +245,8 @@ static int rewrite_subquery(rewriter *r, tsx_front_part *part, const char **why)
   int code = tsx_query_compile(r->connection, "temp", text, &query, r->error);
   if (code >= 0) {
     *why = tsx_front_inexact(&query);
-    if (!(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
+    if (!*why) code = rewrite_own(r, &query, why);
+    if (code >= 0 && !(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
   }
   tsx_query_release(&query);
   return code;

@@ -1,10 +1,93 @@
 /* suit.c: which compiled SELECTs tessera_sql takes: those that surely give the rows that SQLite gives, in value and
  * type, and that columns evaluate faster than rows.
  *
- * docs/explained/queries.md lists how a tessera_query may differ from a view. What this file can see in the text is not
- * taken. The rest shows when the query runs: integers that leave 64 bits, and keys that mix 1 and 1.0. Those fail with
- * TSR_RANGE before the first row, and SQLite evaluates the text (query_table.c). */
+ * docs/explained/query-rules.md lists how a tessera_query may differ from a view. What this file can see in the text,
+ * and in the list of the connection's functions, is not taken. The rest shows when the query runs: integers that leave
+ * 64 bits, and keys that mix 1 and 1.0. Those fail with TSR_RANGE before the first row, and SQLite evaluates the text
+ * (query_table.c).
+ *
+ * Sections: functions of the program, what the text shows. */
 #include "front/front.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "sql/statement.h"
+
+/* ---- Functions of the program ------------------------------------------------------------------------------------ */
+
+struct tsx_own_function {
+  const char *name;
+  int arguments; /* < 0: any number */
+};
+
+/* Appends the function of a row. */
+static bool own_add(tsx_own_functions *own, uint32_t *room, tsx_arena *arena, sqlite3_stmt *row) {
+  struct tsx_own_function *items = own->items;
+  const char *name = (const char *)sqlite3_column_text(row, 0);
+  if (own->count == *room) {
+    *room = 2 * *room + 32;
+    items = tsx_arena_take(arena, *room * sizeof *items);
+    if (items && own->count) memcpy(items, own->items, own->count * sizeof *items);
+    own->items = items;
+  }
+  char *copy = items && name ? tsx_arena_copy(arena, name, strlen(name)) : NULL;
+  if (copy) items[own->count++] = (struct tsx_own_function){copy, sqlite3_column_int(row, 1)};
+  return copy != NULL;
+}
+
+/* An SQLite without PRAGMA function_list, or an authorizer that denies it, leaves the list empty. */
+int tsx_own_functions_list(tsx_connection *connection, tsx_arena *arena, tsx_own_functions *own, tsr_error *error) {
+  sqlite3_stmt *rows = NULL;
+  uint32_t room = 0;
+  int code = tsx_sql_first(connection->db,
+                           sqlite3_mprintf("SELECT name, narg FROM pragma_function_list "
+                                           "WHERE builtin = 0 AND name NOT BETWEEN 'tessera_' AND 'tessera`'"),
+                           &rows);
+  *own = (tsx_own_functions){.listed = true};
+  while (code == SQLITE_ROW) code = own_add(own, &room, arena, rows) ? sqlite3_step(rows) : SQLITE_NOMEM;
+  sqlite3_finalize(rows);
+  if (code == SQLITE_NOMEM) return tsx_out_of_memory(error);
+  return code == SQLITE_INTERRUPT ? tsx_fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
+}
+
+static bool own_is(const tsx_own_functions *own, const char *name, uint32_t arguments) {
+  for (uint32_t i = 0; i < own->count; i++) {
+    const struct tsx_own_function *f = &own->items[i];
+    if ((f->arguments < 0 || (uint32_t)f->arguments == arguments) && !sqlite3_stricmp(f->name, name)) return true;
+  }
+  return false;
+}
+
+/* Returns true if the engine evaluates this node by a function of its own. Of scalar functions, SQLite evaluates those
+ * that the engine lacks, those of constants, and those around aggregates. */
+static bool own_is_engines(const tsx_expr *tree) {
+  if (tree->kind == TSX_EXPR_AGGREGATE || tree->kind == TSX_EXPR_WINDOW) return true;
+  const bool function = tree->kind == TSX_EXPR_FUNCTION && tree->call.function->cells != TSR_OP_COUNT;
+  return (function || tree->kind == TSX_EXPR_LIKE) && !tree->has_aggregate && tree->field != TSX_FIELD_NONE;
+}
+
+static const char *own_called(const tsx_expr *tree, const tsx_own_functions *own) {
+  if (!tree) return NULL;
+  tree = tsx_expr_meaning(tree);
+  if (own_is_engines(tree) && own_is(own, tree->name, tree->call.star ? 0 : tree->count)) return tree->name;
+  const char *name = own_called(tree->base, own);
+  if (!name) name = own_called(tree->call.filter, own);
+  for (uint32_t i = 0; i < tree->count && !name; i++) name = own_called(tree->operands[i], own);
+  return name;
+}
+
+const char *tsx_front_calls_own(const tsx_query *query, const tsx_own_functions *own) {
+  const tsx_select *s = &query->select;
+  const char *name = own_called(s->where, own);
+  if (!name) name = own_called(s->having, own);
+  for (uint32_t i = 0; i < s->item_count && !name; i++) name = own_called(s->items[i].tree, own);
+  for (uint32_t i = 0; i < s->group_count && !name; i++) name = own_called(s->group[i], own);
+  for (uint32_t i = 0; i < s->order_count && !name; i++) name = own_called(s->order[i].tree, own);
+  return name;
+}
+
+/* ---- What the text shows ----------------------------------------------------------------------------------------- */
 
 /* Returns true if `test` holds for some node of the tree. */
 static bool suit_any(const tsx_query *query, const tsx_expr *tree,

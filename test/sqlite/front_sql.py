@@ -352,6 +352,55 @@ def test_what_stays_with_rows():
     same(sql(db, text), text)
 
 
+def test_functions_of_the_program():
+    """Where the program has put a function of its own in the place of SQLite's, SQLite calls it: of the text, only what SQLite evaluates anyway runs over columns."""
+    class Count:
+        def __init__(self):
+            self.n = 0
+
+        def step(self, *values):
+            self.n -= 1
+
+        def finalize(self):
+            return self.n
+
+        def final(self):
+            return self.n
+
+    text = "SELECT day / 3 AS third, {}, count(*) FROM words {} GROUP BY third"
+    cases = [("abs", 1, lambda x: 7, "sum(abs(v))", "", "abs(sum(v))"), ("like", 2, lambda pattern, text: 1, "count(*) FILTER (WHERE s LIKE 'A%')", "", "max(s) LIKE 'A%'"),
+             ("glob", 2, lambda pattern, text: 0, "max(n)", "WHERE s GLOB 'a*'", "max(s) GLOB 'a*'"), ("round", -1, lambda *values: 3.5, "max(round(v))", "", "round(max(v), 1)"), ("nullif", 2, lambda a, b: 9, "max(nullif(n, 3))", "", "nullif(max(n), 3)")]
+    for name, count, function, taken_over, where, around in cases:
+        db = Database()
+        cube(db)
+        db.query("CREATE VIRTUAL TABLE words USING tessera(day INT32 DIMENSION(0, 11, 4), x INT32 DIMENSION(0, 9, 5), n INT64, v FLOAT32, s TEXT)")
+        db.query("INSERT INTO words SELECT *, CASE WHEN n % 2 THEN 'abc' ELSE 'xyz' END FROM cube")
+        own, other = text.format(taken_over, where), text.format(around, "")
+        for sentence in (own, other):
+            same(explain(db, sentence)[0][1], "columns", sentence)
+        if host.binding == "apsw":
+            db.raw.create_scalar_function(name, function, count)
+        else:
+            db.raw.create_function(name, count, function)
+        for sentence in (own, other):
+            same_rows(db, sentence)
+        same(explain(db, own)[0][1:], ("rows", f"{name}() is the program's own here, not SQLite's"), own)
+        same(explain(db, other)[0][1], "columns", other)
+        same(explain(db, f"SELECT count(*) FROM words WHERE n > (SELECT {taken_over} FROM words)" if name == "abs" else own)[0][1], "rows", own)
+    db = Database()
+    cube(db)
+    if host.binding == "apsw":
+        db.raw.create_aggregate_function("sum", Count, 1)
+        db.raw.create_scalar_function("abs", lambda a, b: 1, 2)   # of another number of arguments
+    else:
+        db.raw.create_aggregate("sum", 1, Count)
+        db.raw.create_function("abs", 2, lambda a, b: 1)
+    for sentence in ("SELECT sum(n) FROM cube", "SELECT x, max(n) FROM cube GROUP BY x HAVING sum(v) < 3", "SELECT count(*) FROM cube WHERE n > (SELECT sum(n) FROM cube)"):
+        same(explain(db, sentence)[0][1:], ("rows", "sum() is the program's own here, not SQLite's"), sentence)
+        same_rows(db, sentence)
+    same(explain(db, "SELECT max(abs(n)), total(v) FROM cube")[0][1], "columns")
+
+
 def test_datetimes_beside_numbers():
     """A number that is compared with a datetime of cells is text or not by its affinity, and by whether SQLite hands the comparison to the array."""
     db = Database()
