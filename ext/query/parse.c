@@ -574,7 +574,10 @@ static tsx_expr *parse_unary(query_parser *p) {
     if (!at(p, "BINARY")) return refuse(p, begin, p->token.text + p->token.size, "COLLATE");
     advance(p); /* BINARY is how all texts are compared */
     tree->collated = true;
-    if (tree->kind != TSX_EXPR_LITERAL) tree->end = p->last_end; /* GROUP BY 1 COLLATE BINARY: the first item */
+    if (tree->kind != TSX_EXPR_LITERAL) { /* GROUP BY 1 COLLATE BINARY: the first item */
+      tree->begin = begin; /* perhaps a parenthesis */
+      tree->end = p->last_end;
+    }
   }
   if (tree && at(p, "->")) return refuse(p, begin, p->token.text + 2, "JSON");
   return tree;
