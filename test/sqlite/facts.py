@@ -39,6 +39,16 @@ def agree(db, tail, parameters=(), columns="r, c, a", ordered=False):
 
 # ---- Hidden columns --------------------------------------------------------------------------------------------------
 
+def test_returning_has_the_values_of_the_statement():
+    """SQLite takes them from its own registers: docs/reference/writing.md says so."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION, v FLOAT32 NOT NULL DEFAULT 7, day DATE, CHECK(v < 100))")
+    same(db.query("INSERT INTO t VALUES(1, 3.3, '2024-01'), (2, NULL, NULL) RETURNING *"), [(1, 3.3, "2024-01"), (2, None, None)])
+    same(db.query("INSERT OR IGNORE INTO t VALUES(1, 5, NULL), (3, 500, NULL), (4, 6, NULL) RETURNING x"), [(1,), (3,), (4,)])
+    same(db.query("SELECT x, round(v, 2), day FROM t ORDER BY x"), [(1, 3.3, "2024-01-01"), (2, 7.0, None), (4, 6.0, None)])
+    same(db.value("SELECT changes()"), 1)
+
+
 def test_arguments_fill_hidden_columns_in_order():
     db = open_grid()
     same(db.value("SELECT count(*) FROM t(200)"), db.value("SELECT count(*) FROM t WHERE as_of = 200"))
