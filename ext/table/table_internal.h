@@ -321,6 +321,9 @@ void tsx_transaction_close(tsx_array *array);
  * before a function changes the array: the next row begins a new transaction, on the new state. */
 void tsx_transaction_end_unchanged(tsx_array *array);
 
+/* Undoes all changes since a mark of the transaction's writer. */
+int tsx_transaction_rewind(tsx_transaction *transaction, tsr_mark mark, tsr_error *error);
+
 /* Releases a reference. */
 void tsx_transaction_drop(tsx_transaction *transaction);
 

@@ -391,7 +391,7 @@ static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
   transaction->sync.attempt = attempt;
 }
 
-static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
+int tsx_transaction_rewind(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
   reopen(transaction);
   tsx_array_trim(transaction->array);
   tsx_snapshots_undo(transaction->array, transaction, mark);
@@ -417,7 +417,7 @@ static int drop_vanished(tsx_connection *connection, tsx_transaction *transactio
     tsr_mark now = tsr_writer_mark(transaction->writer), then = one->mark;
     sqlite3_free(one);
     if (then.cells > now.cells || then.removed > now.removed || then.boxes > now.boxes) continue;
-    if ((code = transaction_rewind_to(transaction, then, error)) < 0) return code;
+    if ((code = tsx_transaction_rewind(transaction, then, error)) < 0) return code;
   }
   return TSR_OK;
 }
@@ -569,7 +569,7 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
     transaction_end(transaction->array, false);
     return SQLITE_OK;
   }
-  return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
+  return tsx_transaction_rewind(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
 /* ---- Commit and rollback ----------------------------------------------------------------------------------------- */

@@ -11,6 +11,10 @@
  * old rows from the state at that moment: a rowid identifies one version of a cell, and the statement writes newer
  * versions on top.
  *
+ * * An UPDATE or DELETE that fails is undone here (undo_statement). SQLite would do that for most, but it opens no
+ * statement journal for an UPDATE FROM of a virtual table: within a transaction, what such a statement has changed
+ * before the row that failed would stay.
+ *
  * * Sections: rowids of uncommitted cells; memory; the rows that a scan has chosen; the statement; the row to write;
  * conflicts; INSERT, UPDATE and DELETE; xUpdate. */
 #include "table/table_internal.h"
@@ -54,7 +58,7 @@ typedef struct update_statement {
   tsx_transaction *transaction; /* NULL: no statement has begun */
   tsx_snapshot *view; /* the state when the statement began, or NULL */
   tsr_reader *reader; /* on `view` */
-  uint64_t first; /* number of the first cell that the statement may have written */
+  tsr_mark mark; /* of the writer when it began: the first cell that the statement may have written, and so on */
 } update_statement;
 
 typedef struct update_fates { /* what the statement does with the scan's rows */
@@ -220,7 +224,7 @@ static int begin_statement(tsx_update_state *u, tsx_transaction *transaction, ts
   }
   statement->transaction = transaction;
   statement->opened = table->cursors.opened;
-  statement->first = tsr_writer_mark(transaction->writer).cells;
+  statement->mark = tsr_writer_mark(transaction->writer);
   return TSR_OK;
 }
 
@@ -389,7 +393,7 @@ static int find_at_coordinates(tsx_update_state *u, tsx_transaction *transaction
 
 /* Returns true if the statement has written this row. */
 static bool is_of_statement(const tsx_update_state *u, int64_t row) {
-  return row < -1 && number_of(row) >= u->statement.first;
+  return row < -1 && number_of(row) >= u->statement.mark.cells;
 }
 
 /* Returns the move that has written an uncommitted row, or NULL. Searches for its cell's number. */
@@ -762,6 +766,20 @@ static int change_in_transaction(tsx_update_state *u, int count, sqlite3_value *
   return code;
 }
 
+/* Returns true if a failed call ends its statement, and takes back what the statement has done. `code` is SQLite's. */
+static bool takes_back(int code, int conflict) {
+  return (code & 0xFF) != SQLITE_CONSTRAINT || conflict == SQLITE_ABORT || conflict == SQLITE_REPLACE;
+}
+
+/* Undoes what the running UPDATE or DELETE has done in earlier calls. */
+static int undo_statement(tsx_update_state *u, tsr_error *error) {
+  tsx_transaction *transaction = u->statement.transaction;
+  if (!transaction || !transaction->array || u->statement.opened != u->table->cursors.opened) return TSR_OK;
+  const tsr_mark mark = u->statement.mark, now = tsr_writer_mark(transaction->writer);
+  end_statement(u);
+  return memcmp(&mark, &now, sizeof mark) == 0 ? TSR_OK : tsx_transaction_rewind(transaction, mark, error);
+}
+
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_update_state *u = update_of(table);
@@ -771,12 +789,16 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   u->call.conflict = sqlite3_vtab_on_conflict(table->connection->db);
   u->call.code = 0;
   if (count > 1) values = tsx_column_order_values(table, values);
+  const bool changes = count == 1 || sqlite3_value_type(values[0]) != SQLITE_NULL;
   int code = change_in_transaction(u, count, values, rowid, &error);
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);
   if (code == SQLITE_CONSTRAINT && u->call.code) code = u->call.code;
   if ((code & 0xFF) == SQLITE_CONSTRAINT && u->call.conflict == SQLITE_IGNORE)
     return code; /* SQLite ignores the row and needs no message */
+  tsr_error undoing = {0};
+  if (changes && takes_back(code, u->call.conflict) && undo_statement(u, &undoing) < 0)
+    return tsx_vtab_error(vtab, &undoing);
   if (!strncmp(error.message, "array ", 6)) /* the core's message does not name the table */
     return tsx_vtab_fail(vtab, code, "%s: %s", table->name, error.message);
   return tsx_vtab_fail(vtab, code, "%s", error.message);

@@ -276,6 +276,15 @@ class TablePair:
         if not error:
             raise AssertionError("a value that does not fit is taken\n" + str(row))
 
+    def bad_update(self):
+        """Changes all rows, of which the last one gets a value that does not fit: none changes, under every OR clause."""
+        clause = self.r.choice(["", "OR REPLACE", "OR IGNORE", "OR FAIL", "OR ROLLBACK"])
+        sets = "CASE WHEN {x} = (SELECT max(x) FROM o) AND {y} = (SELECT max(y) FROM o AS p WHERE p.x = {x}) THEN 'no' ELSE 5 END"
+        error = self.run(self.r.choice([f"UPDATE {clause} t SET m = s.m FROM (SELECT x AS sx, y AS sy, {sets.format(x='o.x', y='o.y')} AS m FROM o ORDER BY 1, 2) AS s WHERE x = sx AND y = sy",
+                                        f"UPDATE {clause} t SET m = {sets.format(x='t.x', y='t.y')} WHERE (x, y) IN (SELECT x, y FROM o)"]))
+        if not error and self.rows("o"):
+            raise AssertionError("a value that does not fit is taken")
+
     # ---- Transactions ----
 
     def rolled_back(self):
@@ -314,7 +323,7 @@ class TablePair:
         return host.autocommit(self.db)
 
     def history(self):
-        steps = [self.insert] * 6 + [self.insert_select] + [self.update] * 4 + [self.move] * 3 + [self.delete] * 2 + [self.bad] + [self.transaction] * 4
+        steps = [self.insert] * 6 + [self.insert_select] + [self.update] * 4 + [self.move] * 3 + [self.delete] * 2 + [self.bad, self.bad_update] + [self.transaction] * 4
         for _ in range(STATEMENTS):
             step = self.r.choice(steps)
             step()

@@ -1205,6 +1205,44 @@ def test_savepoints_before_the_first_of_two_tables():
             db.close()
 
 
+def test_an_update_that_fails_is_undone():
+    """SQLite opens no statement journal for UPDATE FROM of a virtual table. Of the statement nothing stays but what OR FAIL and OR IGNORE keep, and what came before it stays."""
+    join, plain = "FROM source AS s WHERE s.k = t.x", "WHERE x > 0"
+    for in_database in False, True:
+        for kind in "sparse", "dense":
+            for before in "SELECT 1", "UPDATE t SET a = a + 1 WHERE x = 1", "INSERT INTO t VALUES(9, 9)", "SAVEPOINT s", "DELETE FROM t WHERE x = 9", "UPDATE source SET v = v":
+                for clause in "", "OR ABORT", "OR REPLACE", "OR FAIL", "OR IGNORE", "OR ROLLBACK":
+                    if before.startswith("DELETE") and kind == "dense":
+                        continue
+                    file, db = open_database()
+                    place = "" if in_database else f"{literal(array(file, 'a'))}, "
+                    db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}kind={kind}, x INT32 DIMENSION(0, 9, 5), a INT32 NOT NULL CHECK(a < 100))")
+                    db.query("INSERT INTO t VALUES(1, 1), (2, 2), (3, 3), (9, 0)")
+                    db.query("CREATE TABLE source(k, v, w)")
+                    db.query("INSERT INTO source VALUES(1, 50, 51), (2, 500, 'no'), (3, 60, 61)")
+                    first = db.query("SELECT x, a FROM t WHERE a IS NOT NULL")
+                    db.query("BEGIN")
+                    db.query(before)
+                    rows = sorted(db.query("SELECT x, a FROM t WHERE a IS NOT NULL"))
+                    db.error(f"UPDATE {clause} t SET a = s.w {join}")   # no constraint: the OR clause does not matter
+                    same(sorted(db.query("SELECT x, a FROM t WHERE a IS NOT NULL")), rows, f"{kind}, {before}, {clause}: a value that does not fit")
+                    db.error(f"UPDATE {clause} t SET rowid = 7 {plain}")   # fails at its first row
+                    same(sorted(db.query("SELECT x, a FROM t WHERE a IS NOT NULL")), rows, f"{kind}, {before}, {clause}: rowid")
+                    if clause == "OR IGNORE":
+                        db.query(f"UPDATE {clause} t SET a = s.v {join}")
+                        rows = sorted({**dict(rows), 1: 50, 3: 60}.items())
+                    else:
+                        db.error(f"UPDATE {clause} t SET a = s.v {join}")
+                        rows = sorted({**dict(rows), 1: 50}.items()) if clause == "OR FAIL" else sorted(first) if clause == "OR ROLLBACK" else rows
+                    same(sorted(db.query("SELECT x, a FROM t WHERE a IS NOT NULL")), rows, f"{kind}, {before}, {clause}: CHECK")
+                    if clause != "OR ROLLBACK":
+                        db.query("INSERT INTO t VALUES(5, 5)")
+                        db.query("COMMIT")
+                        rows = sorted(rows + [(5, 5)])
+                    db.close()
+                    same(sorted(Database(file).query("SELECT x, a FROM t WHERE a IS NOT NULL")), rows, f"{kind}, {before}, {clause}: opened again")
+
+
 APPEND = """SELECT tessera_create_as('db:t', 'SELECT 9 AS x, 9 AS a%s UNION ALL SELECT 3, 33%s', '{"dimensions":["x"],"if_exists":"append"}')"""
 
 
