@@ -1104,8 +1104,10 @@ TSR_API int tsr_array_check(tsr_environment *environment, const char *path, cons
  * the length without the NUL; 0 if the value has no such text: a year outside 0000-9999, a time outside one day, or
  * NaT. */
 TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text);
-/* Parses ISO-8601 text. A short form means its first instant; `T` or a blank separates date and time; `Z` or nothing at
- * the end. TSR_MISMATCH: not ISO-8601, or finer than the unit; TSR_RANGE: outside the datatype. */
+/* Parses ISO-8601 text. A short form means its first instant; `T` or a blank separates date and time. At the end is
+ * nothing, `Z`, or behind a date and a time of day an offset from UTC, such as +02:00, +0200 or +02, with or without a
+ * blank before it; *value is in UTC. TSR_MISMATCH: not ISO-8601, or finer than the unit; TSR_RANGE: outside the datatype,
+ * or of the years 0000 to 9999. */
 TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
                                tsr_error *error);
 /* Converts a string of `size` bytes in the datatype's encoding to UTF-8 in `out`, and returns the number of bytes

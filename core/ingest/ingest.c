@@ -425,7 +425,7 @@ static int set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint6
     TSR_TRY(find_label(g, c, bytes, size, &word, error));
   } else if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !is_units(c, bytes, size)) {
     int64_t instant;
-    if (tsr__datetime_parse_offset(c->datatype, bytes, size, &instant, error) < 0)
+    if (tsr_datetime_parse(c->datatype, bytes, size, &instant, error) < 0)
       return tsr__wrap(error, "column '%s'", c->given->name);
     word = (uint64_t)instant;
   } else TSR_TRY(parse_integer(c, bytes, size, &word, error));

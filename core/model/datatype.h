@@ -118,11 +118,6 @@ void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, s
  * false if the day does not fit into 32 bits, or if a year or month lies outside the years 0 to 9999. */
 bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day);
 
-/* As tsr_datetime_parse, but the time of day behind a date may have an offset from UTC, such as +02:00, +0200 or +02, with
- * or without a blank before it. *value is in UTC. */
-int tsr__datetime_parse_offset(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
-                               tsr_error *error);
-
 /* Converts a TIME value from one unit to another; NaT stays NaT. Returns false, and *value is undefined, if it lies
  * between two units, or outside the range of the type. */
 bool tsr__time_convert(tsr_datatype from, tsr_datatype to, int64_t *value);

@@ -258,9 +258,9 @@ static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t siz
                    tsr_datatype_name(datatype), why);
 }
 
-/* Parses text as a date with an optional time of day or, for a TIME, as a time since midnight. `offsets`: the time of day
- * behind a date may have an offset from UTC, which *m then no longer has. Returns what is wrong, or NULL. */
-static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, bool offsets, date *d, moment *m) {
+/* Parses text as a date with an optional time of day or, for a TIME, as a time since midnight. The time of day behind a
+ * date may have an offset from UTC: *d and *m are in UTC. Returns TSR_OK, or TSR_MISMATCH or TSR_RANGE with *why. */
+static int datetime_take_text(tsr_kind kind, const char *text, uint64_t size, date *d, moment *m, const char **why) {
   datetime_cursor in = {text, text + size, NULL};
   int64_t offset = 0;
   bool has_offset = false;
@@ -270,34 +270,34 @@ static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size
     take_clock(&in, true, m);
   } else if (take_date(&in, d) && (datetime_take(&in, 'T') || datetime_take(&in, ' '))) {
     take_clock(&in, false, m);
-    has_offset = offsets && take_offset(&in, &offset);
-    m->second -= offset;
+    has_offset = take_offset(&in, &offset);
   }
   if (!has_offset) datetime_take(&in, 'Z');
-  if (!in.why && in.at != in.end)
-    in.why = (*in.at == '+' || *in.at == '-') && !offsets ? "only UTC is taken: no offset, or Z"
-                                                          : "more text follows than belongs to it";
-  return in.why;
+  if (!in.why && in.at != in.end) in.why = "more text follows than belongs to it";
+  *why = in.why;
+  if (in.why) return TSR_MISMATCH;
+  m->second -= offset;
+  if (kind == TSR_KIND_TIME || (m->second >= 0 && m->second < SECONDS_PER_DAY)) return TSR_OK;
+  *why = "in UTC it is outside the years 0000 to 9999";
+  return carry_days(d, m);
 }
 
-static int datetime_read(tsr_datatype datatype, const char *text, uint64_t size, bool offsets, int64_t *value,
-                         tsr_error *error) {
+static int datetime_read(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
     return datetime_refuse(datatype, text, size, TSR_MISMATCH, "that is neither a datetime nor a time type", error);
 
   date d;
   moment m;
-  const char *why = datetime_parse(kind, text, size, offsets, &d, &m);
-  if (why) return datetime_refuse(datatype, text, size, TSR_MISMATCH, why, error);
+  const char *why;
+  int rc = datetime_take_text(kind, text, size, &d, &m, &why);
+  if (rc < 0) return datetime_refuse(datatype, text, size, rc, why, error);
 
   int64_t found;
   why = "it is outside the range of the type";
-  int rc = TSR_OK;
-  if (kind == TSR_KIND_DATETIME && (m.second < 0 || m.second >= SECONDS_PER_DAY)) rc = carry_days(&d, &m);
-  if (rc >= 0 && (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH)) {
+  if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH) {
     rc = count_calendar(datatype, d, m, &found, &why);
-  } else if (rc >= 0) {
+  } else {
     if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
     rc = count_units(datetime_unit_of(datatype), m, &found, &why);
   }
@@ -308,12 +308,7 @@ static int datetime_read(tsr_datatype datatype, const char *text, uint64_t size,
 
 int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return datetime_read(datatype, text, size, false, value, error);
-}
-
-int tsr__datetime_parse_offset(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
-                               tsr_error *error) {
-  return datetime_read(datatype, text, size, true, value, error);
+  return datetime_read(datatype, text, size, value, error);
 }
 
 /* ---- Units ------------------------------------------------------------------------------------------------------- */
@@ -362,7 +357,8 @@ tsr_instant_place tsr_datetime_place(tsr_datatype datatype, const char *text, ui
   moment m;
   bool exact;
   *value = INT64_MAX;
-  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, false, &d, &m))
+  const char *why;
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_take_text(kind, text, size, &d, &m, &why) < 0)
     return TSR_INSTANT_NONE;
   const tsr_wide found = datetime_place(datatype, d, m, &exact);
   if (found > INT64_MAX) return TSR_INSTANT_END;
@@ -384,7 +380,9 @@ double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size)
   const tsr_kind kind = tsr_datatype_kind(datatype);
   date d;
   moment m;
-  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, false, &d, &m)) return 0;
+  const char *why;
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_take_text(kind, text, size, &d, &m, &why) < 0)
+    return 0;
   if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH)
     return calendar_part(datatype == TSR_DATETIME_YEAR, d, m);
   const unit u = datetime_unit_of(datatype);

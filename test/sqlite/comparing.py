@@ -49,7 +49,8 @@ def some_text(r):
     at += (hour * 3600 if precision >= 3 else 0) + (minute * 60 if precision >= 4 else 0) + (second if precision >= 5 else 0)
     # Digits after the 18th are fractions of an attosecond: it only matters whether they are zero.
     fraction = 2 * int(digits[:18].ljust(18, "0")) + (int(digits[18:] or 0) > 0) if precision == 6 else 0
-    return text + r.choice(["", "Z"]), 2 * at * ATTO + fraction
+    zone, east = r.choice([("", 0), ("Z", 0), *([("+02:00", 2), (" -1130", -11.5), ("+05", 5)] if precision >= 3 else [])])
+    return text + zone, 2 * (at - int(east * 3600)) * ATTO + fraction
 
 
 def near(unit, at, r):
