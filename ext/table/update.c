@@ -679,13 +679,22 @@ static int update_row(tsx_update_state *u, int64_t row, sqlite3_value **values, 
   return write_changed(u, row, moved, index, error);
 }
 
+/* Returns what an UPDATE can set in place of a DELETE. */
+static const char *stands_for_nothing(const tsr_schema *schema) {
+  bool reals = false;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
+    if (schema->fields[f].nullable) return "NULL";
+    reals |= tsr_datatype_kind(schema->fields[f].datatype) == TSR_KIND_FLOAT;
+  }
+  return reals ? "'NaN', which reads as NULL" : "another value";
+}
+
 static int delete_row(tsx_update_state *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (schema->dense)
-    return tsx_fail(
-        error, TSR_ERROR,
-        "%s: cells of a dense array cannot be deleted: set them to NULL, or make the array with kind=sparse",
-        u->table->name);
+    return tsx_fail(error, TSR_ERROR,
+                    "%s: cells of a dense array cannot be deleted: set them to %s, or make the array with kind=sparse",
+                    u->table->name, stands_for_nothing(schema));
   const tsr_column *columns = tsx_row_columns(u->row);
   TSX_TRY(copy_fields(u, row, schema->dimension_count, error));
   TSX_TRY(tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error));

@@ -200,7 +200,9 @@ static void normalize_zero(const tsr_field *field, uint8_t *value) {
   }
 }
 
-static int convert_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
+/* SQL has no NaN: the text 'nan', in any case, stands for it, as in CSV files. A coordinate is never NaN. */
+static int convert_float(tsr_datatype datatype, bool is_dimension, sqlite3_value *value, uint8_t *out,
+                         tsr_error *error) {
   char text[NUMBER_MAX];
   double d;
   float f;
@@ -215,6 +217,10 @@ static int convert_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *o
     break;
   case SQLITE_TEXT: {
     if (!copy_number_text(value, text)) return fail_no_value(datatype, value, error);
+    if (!sqlite3_stricmp(text, "nan") && !is_dimension) {
+      tsr_datatype_fill(datatype, out);
+      return TSR_OK;
+    }
     int code = tsx_number_parse(datatype, text, false, out, error);
     return code == TSR_MISMATCH ? fail_no_value(datatype, value, error) : code;
   }
@@ -355,7 +361,7 @@ static int convert_cell(cell_field *f, tsr_datatype datatype, uint32_t values_pe
   if (values_per_cell != 1) return convert_vector(f, datatype, values_per_cell, integers, value, out, error);
   *out = (bytes){f->value, tsr_datatype_size(datatype)};
   switch (tsr_datatype_kind(datatype)) {
-  case TSR_KIND_FLOAT: return convert_float(datatype, value, f->value, error);
+  case TSR_KIND_FLOAT: return convert_float(datatype, f->field->is_dimension, value, f->value, error);
   case TSR_KIND_DATETIME:
   case TSR_KIND_TIME: return convert_time(datatype, integers, value, f->value, error);
   default: return convert_integer(datatype, value, f->value, error);
@@ -435,6 +441,11 @@ static void set_bytes(tsx_row *row, uint32_t field, bytes cell) {
   f->offsets[1] = cell.size;
 }
 
+/* Returns true if a cell is one FLOAT, which may be NaN. */
+static bool is_real(const cell_field *f) {
+  return tsr_datatype_kind(f->field->datatype) == TSR_KIND_FLOAT && f->field->values_per_cell == 1 && !f->enumeration;
+}
+
 int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error) {
   cell_field *f = &row->fields[field];
   const tsr_field *description = f->field;
@@ -447,10 +458,12 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
     return TSR_OK;
   }
   if (description->is_dimension)
-    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
+    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL: give a coordinate",
+                    row->table->name, f->name);
   if (!description->nullable && !(insert && f->has_default))
-    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but it is NOT NULL%s", row->table->name, f->name,
-                    insert ? ", and it has no DEFAULT (the datatype's own fill value counts as none)" : "");
+    return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but it is NOT NULL%s: give a value%s", row->table->name,
+                    f->name, insert ? ", and it has no DEFAULT (the datatype's own fill value counts as none)" : "",
+                    is_real(f) ? ", or 'NaN', which reads as NULL" : "");
   bytes cell = {description->fill, description->fill_size};
   if (description->nullable && !description->cell_size) cell = (bytes){(const uint8_t *)"", 0};
   if (!has_fill && description->cell_size) {
