@@ -295,11 +295,13 @@ bool tsx_script_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
   const tsx_token *last = &s->tokens[end - 1].token, *before = &s->tokens[end - 2].token;
   if (tsx_token_is(before, "AS")) return true;
   if (last->kind != TSX_TOKEN_WORD && last->kind != TSX_TOKEN_NAME && last->kind != TSX_TOKEN_STRING) return false;
-  for (const char *const *word = words; *word; word++)
+  bool ends = tsx_token_is(before, ")") || tsx_token_is(before, "?"); /* `before` ends an expression */
+  for (const char *const *word = words; *word; word++) {
     if (tsx_token_is(last, *word)) return false;
-  if (before->kind == TSX_TOKEN_WORD && !tsx_token_reserved(before)) return true;
-  return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
-         before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
+    ends |= tsx_token_is(before, *word);
+  }
+  return ends || (before->kind == TSX_TOKEN_WORD && !tsx_token_reserved(before)) || before->kind == TSX_TOKEN_NUMBER ||
+         before->kind == TSX_TOKEN_STRING || before->kind == TSX_TOKEN_NAME;
 }
 
 bool tsx_script_has_parameters(const tsx_script *s, uint32_t first, uint32_t end) {

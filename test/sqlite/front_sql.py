@@ -457,8 +457,9 @@ def test_names_of_columns_with_parameters_stay():
     for text, count in [("SELECT ?", 1), ("SELECT ? /* \"c\" */ , ?2 + 1 -- x\n FROM cube", 2), ("SELECT ALL :a||'\"', 1, :b AS b, :a c, :a 'd'", 2), ("SELECT DISTINCT ? COLLATE nocase, ?2 -- e", 2), ("SELECT ? WHERE ? ORDER BY 1 LIMIT 1", 2),
                         ("SELECT * FROM (SELECT ?, ?, day FROM cube)", 2), ("WITH c AS (SELECT ? AS b, ?+1) SELECT * FROM c", 2), ("WITH c(x, y) AS (SELECT ?, ?) SELECT *, (SELECT ?1) FROM c", 2), ("SELECT ? FROM cube UNION SELECT ? ORDER BY 1", 2),
                         ("SELECT sum(n - ?), max(n - ?), day FROM cube GROUP BY day ORDER BY sum(n - ?1)", 2), ("SELECT n + ? FROM cube GROUP BY n + ?1 HAVING ?2 IS NOT NULL", 2), ("SELECT rank() OVER (ORDER BY count(*) + ?), ? FROM cube GROUP BY day", 2),
-                        ("SELECT (SELECT max(n) - ? FROM cube), (SELECT max(n)\n- ?2 FROM cube /* c */ ) /* d */ FROM towns", 2), ("VALUES(?, ?)", 2), ("SELECT 1 IN (SELECT ?), EXISTS (SELECT ?)", 2)]:
-        for values in ((2, 3), ("it's", "b"), (None, b"x")):
+                        ("SELECT (SELECT max(n) - ? FROM cube), (SELECT max(n)\n- ?2 FROM cube /* c */ ) /* d */ FROM towns", 2), ("VALUES(?, ?)", 2), ("SELECT 1 IN (SELECT ?), EXISTS (SELECT ?)", 2),
+                        ("SELECT ? x, ?1\"y\", ? 'z', (?)w", 3), ("SELECT ?1 IS NULL x, ? v FROM cube", 2), ("SELECT ? ISNULL i, ?1 IS TRUE t, CASE ?1 WHEN 2 THEN 3 END e, ?1 NOTNULL", 1), ("SELECT (SELECT ? q) r, (SELECT ? q)", 2)]:
+        for values in ((2, 3, 4), ("it's", "b", 1.5), (None, b"x", -1)):
             same(described(db, sql(db, text, *values[:count])), described(db, text, values[:count]), sql(db, text, *values[:count]))
     same(db.query("SELECT row FROM tessera_select('SELECT ?, ?2+1, count(*) AS n FROM cube', 'x', 2)"), [('{"?":"x","?2+1":3,"n":%d}' % db.value("SELECT count(*) FROM cube"),)])
     db.query(sql(db, "CREATE TABLE made AS SELECT ?, day + ? FROM cube", 1, 2))
