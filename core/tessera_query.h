@@ -178,6 +178,8 @@ typedef enum tsr_aggregate_function {
   TSR_AGGREGATE_NTH
 } tsr_aggregate_function;
 
+#define TSR_SUM_OVERFLOW "integer overflow: the sum passes 64 bits" /* the message where it is a sum that overflows */
+
 typedef struct tsr_query_aggregate {
   tsr_aggregate_function function;
   bool has_argument, has_filter, distinct; /* distinct: for COUNT, SUM, TOTAL, AVG */

@@ -465,7 +465,7 @@ static int give_sum(const tsr_measure *m, const uint64_t *record, tsr_value *val
     return TSR_OK;
   }
   const tsr_wide sum = load_wide(record + m->sum_at);
-  if (sum > INT64_MAX || sum < INT64_MIN) return tsr__fail(error, TSR_ERROR, "integer overflow");
+  if (sum > INT64_MAX || sum < INT64_MIN) return tsr__fail(error, TSR_ERROR, TSR_SUM_OVERFLOW);
   give_integer((int64_t)sum, TSR_VALUE_INTEGER, value);
   return TSR_OK;
 }

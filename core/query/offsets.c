@@ -696,5 +696,5 @@ int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets
   tsr__free(made);
   tsr__free(scratch);
   if (rc < 0) return rc;
-  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;
+  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, TSR_SUM_OVERFLOW) : TSR_OK;
 }

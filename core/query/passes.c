@@ -397,5 +397,5 @@ int tsr__pass_run(tsr_pass *pass, const tsr_lines *lines, unsigned threads, tsr_
   const int rc = tsr__parallel_for(threads, count, task_run, tasks, error);
   tsr__free(scratch);
   if (rc < 0) return rc;
-  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;
+  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, TSR_SUM_OVERFLOW) : TSR_OK;
 }

@@ -835,7 +835,10 @@ static int compute_unit(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(take_results(run, cells, error));
   for (uint32_t i = 0; i < w->given->count; i++) {
     TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-    TSR_TRY(make_result(run, i, cells, error));
+    const int rc = make_result(run, i, cells, error);
+    const tsr_expression *argument = &w->given->list[i]->argument;
+    if (rc < 0 && argument->count > 0) run->fault = (query_fault){argument, argument->count - 1};
+    if (rc < 0) return rc;
   }
   return TSR_OK;
 }

@@ -215,7 +215,7 @@ static int number_column(const table_aggregate_state *s, sqlite3_context *contex
   case AGGREGATE_SUM:
     if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) sqlite3_result_double(context, row->real_sum);
     else if (row->fits) sqlite3_result_int64(context, row->sum);
-    else return tsx_fail(error, TSR_ERROR, "integer overflow");
+    else return tsx_fail(error, TSR_ERROR, TSR_SUM_OVERFLOW ": '%s': mean * count is a REAL", field->name);
     break;
   case AGGREGATE_MIN: tsx_value_result(context, field->datatype, 1, row->min, field->cell_size); break;
   case AGGREGATE_MAX: tsx_value_result(context, field->datatype, 1, row->max, field->cell_size); break;

@@ -105,6 +105,12 @@ struct tsx_run {
 
 /* ---- Rows of the engine ------------------------------------------------------------------------------------------ */
 
+/* Adds to the error of a sum the words that it is about. */
+static int run_sum_overflow(const tsx_run *run, const tsx_expr *tree, tsr_error *error) {
+  return tsx_expr_fail(&run->query->select, tree->begin, tree->end, TSR_SUM_OVERFLOW ": ", "total() gives a REAL",
+                       error);
+}
+
 static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t node, tsr_error *error) {
   const tsx_expr *tree = lowered->trees[node];
   const tsx_select *s = &run->query->select;
@@ -116,6 +122,7 @@ static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t
     error->code = own.code;
     return error->code;
   }
+  if (!strcmp(error->message, TSR_SUM_OVERFLOW)) return run_sum_overflow(run, tree, error);
   if (tree->kind == TSX_EXPR_BINARY && !strncmp(error->message, "integer overflow", 16))
     return tsx_expr_fail(s, tree->begin, tree->end,
                          "integer overflow past 64 bits: ", "write 1.0 * for the REAL that SQL gives", error);
@@ -230,11 +237,17 @@ static void run_cell(const tsx_run *run, uint32_t i, tsr_value *value) {
   }
 }
 
+static int run_aggregate(const tsx_run *run, uint32_t number, tsr_value *value, tsr_error *error) {
+  const int code = tsr_query_aggregate_value(run->core, run->group - 1, number, value, error);
+  const tsx_expr *tree = run->plan.aggregates[number].tree;
+  return code < 0 && tree && !strcmp(error->message, TSR_SUM_OVERFLOW) ? run_sum_overflow(run, tree, error) : code;
+}
+
 static int run_source_value(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
   value->type = TSR_VALUE_NULL;
   switch (source->kind) {
   case SOURCE_KEY: return run_key(run, source->number, value, error);
-  case SOURCE_AGGREGATE: return tsr_query_aggregate_value(run->core, run->group - 1, source->number, value, error);
+  case SOURCE_AGGREGATE: return run_aggregate(run, source->number, value, error);
   case SOURCE_COLUMN: run_cell(run, source->number, value); return TSR_OK;
   case SOURCE_NONE:
   default: return TSR_OK;

@@ -60,7 +60,7 @@ def run(db, sql, parameters):
     try:
         return db.execute(sql, parameters).fetchall()
     except sqlite3.Error as e:
-        return str(e)
+        return str(e).partition(": the sum passes 64 bits: ")[0]   # as SQLite says it
 
 
 def near(a, b, size):

@@ -410,7 +410,8 @@ def test_differences_from_a_view_are_those_of_the_manual():
         finally:
             db.query("DROP TABLE temp.q")
     same(query("SELECT sum(n) FROM b"), [(9223372036854775807,)], "a part of the sum leaves 64 bits, the sum does not")
-    for text, words in (("SELECT sum(n) FROM b WHERE i < 2", "integer overflow"), ("SELECT n + 1 FROM b", "integer overflow past 64 bits: 'n + 1'"), ("SELECT u + 1 FROM b", "past the integers of SQL")):
+    for text, words in (("SELECT sum(n) FROM b WHERE i < 2", "integer overflow: the sum passes 64 bits: 'sum(n)' (character 8): total() gives a REAL"),
+                        ("SELECT i / 5, 1 + sum(n) AS s FROM b WHERE i < 2 GROUP BY 1", "'sum(n)'"), ("SELECT sum(n + 1) FROM b", "integer overflow past 64 bits: 'n + 1'"), ("SELECT n + 1 FROM b", "integer overflow past 64 bits: 'n + 1'"), ("SELECT u + 1 FROM b", "past the integers of SQL")):
         try:
             raise AssertionError(f"{text}: {query(text)}")
         except Error as e:

@@ -223,7 +223,7 @@ static void check_sum(const tsr_measure *m, const expected *e, const uint64_t *r
     assert_near(whole ? (long double)value.as.integer : (long double)value.as.real, e->real_sum, room);
   } else if (e->sum > INT64_MAX || e->sum < INT64_MIN) {
     assert_int_equal(code, TSR_ERROR);
-    assert_string_equal(error.message, "integer overflow");
+    assert_string_equal(error.message, TSR_SUM_OVERFLOW);
   } else {
     assert_int_equal(code, TSR_OK);
     assert_int_equal(value.type, TSR_VALUE_INTEGER);

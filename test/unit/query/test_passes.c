@@ -710,7 +710,7 @@ static void test_products_and_sums_that_do_not_fit_are_an_error(void **state) {
                    .results = &results,
                    .valid = valid};
   assert_int_equal(tsr__pass_offsets(&pass, TSR_VALUE_INTEGER, &given, 1, tsr__memory_process(), &error), TSR_ERROR);
-  assert_string_equal(error.message, "integer overflow");
+  assert_string_equal(error.message, TSR_SUM_OVERFLOW);
 }
 
 /* ---- Boxes of offsets ---- */
