@@ -327,7 +327,8 @@ static int select_compare(void *argument, const char *sql, tsr_error *error) {
 static bool select_has_ends(const tsr_ingest_column *column) {
   const tsr_kind kind = tsr_datatype_kind(column->datatype);
   return column->typed && column->values_per_cell == 1 &&
-         (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME || column->datatype == TSR_UINT64);
+         (kind == TSR_KIND_BOOLEAN || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME ||
+          column->datatype == TSR_UINT64);
 }
 
 /* Gives columns without a type that of the column of which they are min(), max() or the like. */

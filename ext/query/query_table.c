@@ -886,7 +886,8 @@ int tsx_query_table_shown(tsx_connection *connection, const char *schema, const 
     const tsr_kind of = shows ? tsr_datatype_kind(shows->description->datatype) : TSR_KIND_BYTES;
     const bool one = shows && shows->form != TSX_ENUMERATED && shows->description->values_per_cell == 1;
     const bool large = one && shows->form == TSX_UINT64 && shows->mixed;
-    columns[i] = (tsx_query_shown){.typed = large || (one && (of == TSR_KIND_DATETIME || of == TSR_KIND_TIME))};
+    const bool told = of == TSR_KIND_BOOLEAN || of == TSR_KIND_DATETIME || of == TSR_KIND_TIME;
+    columns[i] = (tsx_query_shown){.typed = large || (one && told)};
     if (!columns[i].typed) continue;
     columns[i].datatype = shows->description->datatype;
     columns[i].duration = shows->nat_is_null;

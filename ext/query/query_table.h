@@ -14,7 +14,8 @@ int tsx_query_table_keys(tsx_connection *connection, const char *schema, const c
                          uint32_t room, tsr_error *error);
 
 typedef struct tsx_query_shown { /* what a column of a tessera_query table shows */
-  bool typed; /* datetimes, times, or UINT64 past the signed range: a key, a bare column, or min() or max() of one */
+  bool
+      typed; /* BOOL, datetimes, times, or UINT64 past the signed range: a key, a bare column, or min() or max() of one */
   tsr_datatype datatype;
   bool duration;
 } tsx_query_shown;
