@@ -24,6 +24,7 @@
 #include "format/layout.h"
 #include "base/arithmetic.h"
 #include "base/clock.h"
+#include "base/system.h"
 #include "store/store.h"
 #include "environment/environment.h"
 
@@ -223,13 +224,19 @@ bool tsr__log_is_new_layout(const tsr_log *log) {
   return listing->new_layout = true;
 }
 
-/* Fails if the array's directory is missing. The message gives a reason only if there is a file of that name. */
+/* Returns true for the path of a directory that depends on the program's current one. */
+static bool is_relative(const tsr_log *log) {
+  return strncmp(log->path, "db:", 3) != 0 && !strstr(log->path, "://") && tsr__path_root(log->path) == 0;
+}
+
+/* Fails if the array's directory is missing. */
 static int check_root_exists(tsr_renewal *r) {
   uint64_t when;
   if (!r->directories->lists[TSR_IN_ROOT].missing) return TSR_OK;
   if (tsr__store_modified(r->log->store, "", &when, NULL) >= 0) /* something is there, but it cannot be listed */
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is not a directory", r->log->path);
-  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->log->path);
+  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s%s", r->log->path,
+                   is_relative(r->log) ? "; a relative path begins at the program's current directory" : "");
 }
 
 /* Returns true if the listed directory __schema has exactly the schemas of the last listing. */

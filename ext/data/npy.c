@@ -786,8 +786,10 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
     TSX_TRY(add_block(b, (const char *)sqlite3_value_text(values[i]), values[i + 1], i == 0, error));
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
     if (!b->columns[f].values)
-      return tsx_fail(error, TSR_ERROR, "attribute '%s' is missing: expected a block for each attribute",
-                      schema->fields[f].name);
+      return tsx_fail(
+          error, TSR_ERROR,
+          "attribute '%s' is missing: give a block for each attribute, as in (path, 'a', block, 'b', block)",
+          schema->fields[f].name);
   *cells = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
   if (!*cells) return TSR_OK;

@@ -379,9 +379,12 @@ static int attach_row(void *argument, const char *path, const char *options, tsr
 static void attach_failed(sqlite3_context *context, attaching *a) {
   char *rows = sqlite3_str_finish(a->failed);
   a->failed = NULL;
-  char *text = rows ? sqlite3_mprintf("tessera_attach: %llu rows of tessera_kept failed, the others are attached: %s%s",
-                                      (sqlite3_uint64)a->failures, rows, a->failures > FAILURES_NAMED ? "; ..." : "")
-                    : NULL;
+  char *text =
+      rows ? sqlite3_mprintf("tessera_attach: %llu row%s of tessera_kept failed, the others are attached: %s%s; "
+                             "DELETE FROM tessera_kept WHERE path = ... forgets one",
+                             (sqlite3_uint64)a->failures, a->failures == 1 ? "" : "s", rows,
+                             a->failures > FAILURES_NAMED ? "; ..." : "")
+           : NULL;
   if (text) sqlite3_result_error(context, text, -1);
   else sqlite3_result_error_nomem(context);
   sqlite3_free(text);

@@ -85,7 +85,8 @@ static void hint_columns(tsx_connection *connection, const char *text, const cha
 }
 
 void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *error) {
-  static const char lacks[] = "no such table: ", lacks_column[] = "no such column: ";
+  static const char lacks[] = "no such table: ", lacks_column[] = "no such column: ",
+                    circular[] = "circular reference: ", twice[] = "duplicate WITH table name: ";
   char before[sizeof error->message];
   memcpy(before, error->message, sizeof before);
   if (tsx_dialect_advice(text, before)) {
@@ -94,6 +95,15 @@ void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *err
   }
   const char *missing = strncmp(before, lacks, sizeof lacks - 1) == 0 ? before + sizeof lacks - 1 : NULL;
   if (error->code != TSR_ERROR) return;
+  if (strncmp(before, twice, sizeof twice - 1) == 0) {
+    tsx_fail(error, TSR_ERROR, "%s: give one of them another name", before);
+    return;
+  }
+  if (strncmp(before, circular, sizeof circular - 1) == 0) {
+    tsx_fail(error, TSR_ERROR, "%s: in WITH %s AS (...), %s is that table itself: give it another name", before,
+             before + sizeof circular - 1, before + sizeof circular - 1);
+    return;
+  }
   if (strncmp(before, lacks_column, sizeof lacks_column - 1) == 0) {
     hint_columns(connection, text, before, error);
     return;

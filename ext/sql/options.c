@@ -7,7 +7,8 @@
 
 #include "connection/errors.h"
 
-#define QUOTED 60 /* characters of a wrong value in a message */
+#define QUOTED       60 /* characters of a wrong value in a message */
+#define OPTIONS_LONG 32 /* more than the characters of any option */
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
@@ -27,12 +28,44 @@ const char *tsx_option_of_word(const tsx_option_list *list, const char *name, si
   return found;
 }
 
+/* Returns how many characters are to be inserted, removed or replaced to make one name of the other, whatever their
+ * case; OPTIONS_LONG if one of them is longer than an option. */
+static size_t options_distance(const char *name, size_t size, const char *known) {
+  size_t row[OPTIONS_LONG], length = strlen(known);
+  if (size >= OPTIONS_LONG || length >= OPTIONS_LONG) return OPTIONS_LONG;
+  for (size_t k = 0; k <= length; k++) row[k] = k;
+  for (size_t i = 1; i <= size; i++) {
+    size_t before = row[0]; /* of the row above, one to the left */
+    row[0] = i;
+    for (size_t k = 1; k <= length; k++) {
+      const size_t above = row[k], changed = before + (sqlite3_strnicmp(&name[i - 1], &known[k - 1], 1) != 0);
+      const size_t least = above < row[k - 1] ? above : row[k - 1];
+      row[k] = least + 1 < changed ? least + 1 : changed;
+      before = above;
+    }
+  }
+  return row[length];
+}
+
+/* Returns the option that a wrong name is nearest to, or NULL if none is alike: one character may be wrong of three. */
+static const char *options_near(const tsx_option_list *list, const char *name, size_t size) {
+  const char *found = NULL;
+  size_t least = size / 3 + 1;
+  for (unsigned i = 0; i < list->count; i++) {
+    const size_t distance = list->without >> i & 1 ? OPTIONS_LONG : options_distance(name, size, list->specs[i].name);
+    if (distance >= least) continue;
+    least = distance;
+    found = list->specs[i].name;
+  }
+  return found;
+}
+
 static int options_unknown(const tsx_option_list *list, const char *name, size_t size, tsr_error *error) {
-  const char *meant = tsx_option_of_word(list, name, size);
+  const char *meant = tsx_option_of_word(list, name, size), *alike = options_near(list, name, size);
   sqlite3_str *names = sqlite3_str_new(NULL);
-  for (unsigned i = 0; i < list->count && !meant; i++)
-    if (!(list->without >> i & 1))
-      sqlite3_str_appendf(names, "%s%s", sqlite3_str_length(names) ? ", " : "", list->specs[i].name);
+  if (alike && !meant) sqlite3_str_appendf(names, "%s is; all are ", alike);
+  for (unsigned i = 0, shown = 0; i < list->count && !meant; i++)
+    if (!(list->without >> i & 1)) sqlite3_str_appendf(names, "%s%s", shown++ ? ", " : "", list->specs[i].name);
   if (meant) sqlite3_str_appendf(names, "it is a value of the option %s: %s=%.*s", meant, meant, (int)size, name);
   char *text = sqlite3_str_finish(names);
   const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.*s': %s", (int)(size < QUOTED ? size : QUOTED),

@@ -211,7 +211,11 @@ def test_one_row_that_fails_does_not_stop_the_others():
         same(host.autocommit(db), not begin)
         if begin:
             db.query("COMMIT")
-        db.query("DELETE FROM tessera_kept WHERE path <> 'db:main.t'")
+        db.query("DELETE FROM tessera_kept WHERE path NOT IN ('db:main.t', '/nothing/here')")
+        text = db.error("SELECT tessera_attach()").text
+        for part in ("tessera_attach: 1 row of tessera_kept failed, the others are attached: ", "/nothing/here", "; DELETE FROM tessera_kept WHERE path = ... forgets one"):
+            check_contains(text, part)
+        db.query("DELETE FROM tessera_kept WHERE path = '/nothing/here'")
         same(db.value("SELECT tessera_attach()"), 1)
         db.close()
 

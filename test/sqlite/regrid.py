@@ -249,7 +249,7 @@ def test_what_is_refused():
                                ("'db:a', 'db:r', '{\"x\":2}', 'median'", "no method is called 'median': mean, sum, min, max, count, nearest, mode"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum'", "attribute 'v': integer overflow: a block's sum passes 64 bits"),
                                ("'db:a', 'db:r', '{\"x\":2,\"X\":3}', 'sum'", "the factors: dimension 'x' is given twice"), ("'db:a', 'db:r', '{\"x\":2,\"x\":2}', 'sum'", "the factors: dimension 'x' is given twice"), ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[\"v\",\"V\"]}'", "'columns': attribute 'v' is given twice"),
-                               ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"column\":1}'", "no option is called 'column': columns, memory_mb, threads"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"column\":1}'", "no option is called 'column': columns is; all are columns, memory_mb, threads"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[\"w\"]}'", "'columns': no attribute is called 'w' (it has v)"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[]}'", "no attribute is left"),
                                ("'db:a', 'db:a', '{\"x\":2}', 'count'", 'table "a" already exists')):
