@@ -12,9 +12,11 @@ import os
 import pickle
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
+import warnings
 
 from package import fails, libraries, library, run, same
 
@@ -986,6 +988,27 @@ def check_replaced():
                     fails(tessera.Error, f"array {path} was replaced since it was opened: open it again", lambda: read(stale))
             same(pa.table(tessera.open(path, connection=connection))["v"].to_pylist(), [1, 2, 3], "opened again")
     db.close()
+
+
+def test_what_a_killed_creation_left():
+    """The next creation at the same path warns of it, and leaves it: the process may run on another machine. That of a process that runs is no such thing."""
+    for data in (np.zeros((2, 3)), xr.Dataset({"v": ("x", [1, 2])}) if xr else np.zeros(2)):
+        text = f"""if True:
+            import os, signal, sys, tessera, tessera.grids, numpy
+            tessera.grids.fill_grid = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            tessera.create("cut off", numpy.zeros(3))"""
+        ended = subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, check=False)
+        left = [name for name in os.listdir() if name.startswith("cut off.new-")]
+        same((ended.returncode, len(left)), (-9, 1), ended.stderr.decode())
+        os.makedirs(f"cut off.new-{os.getpid()}-0123456789ab")
+        os.makedirs("cut off.new-0123456789ab")   # not one of ours
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            tessera.create("cut off", data)
+        same([str(one.message) for one in told], [f"{os.path.abspath(left[0])}: a create() that was cut off has left it: remove it"], "warnings")
+        same(sorted(name for name in os.listdir() if name.startswith("cut off")), sorted(["cut off", "cut off.new-0123456789ab", f"cut off.new-{os.getpid()}-0123456789ab", *left]), "all are there")
+        for name in [name for name in os.listdir() if name.startswith("cut off")]:
+            shutil.rmtree(name)
 
 
 def test_keys():

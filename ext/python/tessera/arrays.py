@@ -172,7 +172,7 @@ class Array(Stream):
                 try:
                     Array(self._connection, self.path, {name: text}, {part: time for part, time in self._options.items() if part in ("as_of", "since")}, self._state)._check_box()
                 except Mismatch as e:
-                    raise Mismatch(f"array {self.path}: {str(e).partition(': ')[2] or e}") from e
+                    raise Mismatch(f"array {self.path}: {e}") from e
                 except Range:
                     pass   # nothing is there
 
@@ -601,6 +601,11 @@ class Array(Stream):
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
         """Sorts rows by these dimensions; (name, "desc") sorts in descending order."""
+        for dim in dims:
+            if isinstance(dim, str) and dim[:1] in ("-", "+") and dim[1:] in self.dims and dim not in self.dims:
+                raise Unknown(f"order({dim!r}): write order(({dim[1:]!r}, {'desc' if dim[0] == '-' else 'asc'!r}))")
+            if not isinstance(dim, str) and not (len(dim) == 2 and str(dim[1]).lower() in ("asc", "desc")):
+                raise Mismatch(f"order({dim!r}): expected the name of a dimension, or (name, 'desc')")
         return self._with(order=[[dim] if isinstance(dim, str) else list(dim) for dim in dims])
 
     def partitions(self, n: int) -> list[Array]:
@@ -799,10 +804,15 @@ class Array(Stream):
 
         Masked cells become NULL, which is an error if the attribute cannot be NULL.
         """
+        if "://" not in self.path and attribute in self.attributes and len(self.attributes) > 1:   # there it would be a request
+            blocks = ", ".join(f"{name!r}: block" for name in self.attributes)
+            raise Mismatch(f"write({attribute!r}, ...): array {self.path} has other attributes, too: write_all({{{blocks}}}) writes all of them as one commit")
         return self.write_all({attribute: block}, origin)
 
     def write_all(self, blocks: dict, origin: dict | None = None) -> int:
         """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts then show what was written."""
+        if not isinstance(origin, (dict, type(None))):
+            raise Mismatch(f"origin: expected a dict such as {{{self.dims[0]!r}: 0}}, not {origin!r}")
         marks = ", ".join("?" * (2 * len(blocks) + 2))
         if "schema" in self._state:
             self._about("1", "tessera_schema")   # an error if another array has taken its place
@@ -928,7 +938,15 @@ class Array(Stream):
         large = kind == "UINT64" and (function in ("median", "stddev") or function == "sum" and by is not None) and self._is_past_signed(attribute)
         if large and function != "sum":
             return self._of_large(function, attribute, by)
-        found = self._aggregate_plain(function, attribute, by, large)   # else a sum would be an integer in some groups, and a real number in others
+        try:
+            found = self._aggregate_plain(function, attribute, by, large)   # else a sum would be an integer in some groups, and a real number in others
+        except Error as e:
+            if "overflow" not in str(e) or function != "sum" or by is not None:
+                raise
+            high, low = self._calculate(f"sum({sql.name(attribute)} >> 32)", f"sum({sql.name(attribute)} & 4294967295)")
+            return (high << 32) + low
+        if kind == "BOOL" and by is None and function in ("min", "max") and found is not None:
+            return bool(found)
         if kind == "UINT64" and by is None and function in ("min", "max", "sum"):
             return self._sum_exactly(attribute) if isinstance(found, float) else int(found) if isinstance(found, str) else found
         return found
@@ -1133,6 +1151,10 @@ def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = Fal
     """Deletes an array with all of its states; for 'db:NAME', as DROP TABLE does. members: for a group, also deletes its members."""
     need_connection(connection, path)
     here = Array(connection, place_of(path))
-    here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
+    try:
+        here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
+    except Error as e:
+        e.args = (str(e).replace('the option "members":true drops', "members=True drops"),)
+        raise
 
 

@@ -3,8 +3,9 @@
 Which SQLite code means what: docs/reference/errors.md.
 """
 import contextlib
+import re
 
-__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unknown", "Unsupported", "plain_errors"]
+__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unknown", "Unsupported", "plain_errors", "without_functions"]
 
 
 class Error(Exception):
@@ -85,6 +86,14 @@ def _both(ours, theirs):
     return _mixed[ours, theirs]
 
 
+_SQL_FUNCTIONS = re.compile(r"(?:tessera_\w+: (?:the SELECT: )?)+")
+
+
+def without_functions(text):
+    """Returns a message without the functions of SQL that raised it: a method has called them, and not who reads it."""
+    return _SQL_FUNCTIONS.sub("", text, 1) if isinstance(text, str) and _SQL_FUNCTIONS.match(text) else text
+
+
 @contextlib.contextmanager
 def plain_errors(path):
     """Errors of sqlite3, apsw or pysqlite3 inside become those of this module."""
@@ -94,6 +103,6 @@ def plain_errors(path):
         code = getattr(e, "sqlite_errorcode", None) or getattr(e, "extendedresult", None)
         if code is None:
             raise
-        made = _both(_CLASSES.get(code & 255, Error), type(e))(*e.args)
+        made = _both(_CLASSES.get(code & 255, Error), type(e))(*map(without_functions, e.args))
         made.code, made.path = code, path
         raise made from e

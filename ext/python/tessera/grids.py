@@ -12,8 +12,10 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 import uuid
+import warnings
 
 import numpy
 
@@ -160,8 +162,30 @@ def definition(place, lengths, types, labels, options):
 # ---- Places ------------------------------------------------------------------------------------------------------------
 
 def new_place(path):
-    """Returns where something that will be at `path` is made: beside it, or in a bucket there."""
-    return path if "://" in path else f"{os.path.abspath(path).rstrip('/')}.new-{uuid.uuid4().hex[:12]}"
+    """Returns where something that will be at `path` is made: beside it, or in a bucket there. Warns of what a process that has ended left beside it."""
+    if "://" in path:
+        return path
+    target = os.path.abspath(path).rstrip("/")
+    for name in _left_beside(target):
+        warnings.warn(f"{name}: a create() that was cut off has left it: remove it", stacklevel=2)
+    return f"{target}.new-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def _left_beside(target):
+    """Returns the places of processes that have ended. One of another machine or container may have: so nothing is removed."""
+    left, folder = re.compile(re.escape(os.path.basename(target)) + r"\.new-([0-9]{1,9})-[0-9a-f]{12}(\.old)?"), os.path.dirname(target)
+    names = os.listdir(folder) if os.name != "nt" and os.path.isdir(folder) else []   # there kill() would end the process
+    return sorted(os.path.join(folder, name) for name in names for found in [left.fullmatch(name)] if found and not _runs(int(found[1])))
+
+
+def _runs(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:   # it is another user's
+        pass
+    return True
 
 
 def exchange(one, other):

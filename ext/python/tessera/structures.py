@@ -2,7 +2,7 @@
 import ctypes
 import errno
 
-from .errors import Busy, Error, Interrupted, Memory
+from .errors import Busy, Error, Interrupted, Memory, without_functions
 
 __all__ = ["GET", "RELEASE_ARRAY", "RELEASE_SCHEMA", "ArrowArray", "ArrowSchema", "ArrowStream", "formats_of", "run_stream"]
 _CLASSES = {errno.ENOMEM: Memory, errno.ECANCELED: Interrupted, errno.EIO: Busy}
@@ -37,7 +37,7 @@ def run_stream(address):
     stream, schema = ArrowStream.from_address(address), ArrowSchema()
     code = stream.get_schema(ctypes.byref(stream), ctypes.addressof(schema))
     if code:
-        raise _CLASSES.get(code, Error)(ctypes.string_at(stream.get_last_error(ctypes.byref(stream))).decode())
+        raise _CLASSES.get(code, Error)(without_functions(ctypes.string_at(stream.get_last_error(ctypes.byref(stream))).decode()))
     schema.release(ctypes.byref(schema))
 
 
