@@ -25,13 +25,14 @@ export interface BlockDatabase {
 }
 
 /** A value, or the two ends of a range (both belong to it; null is open), by dimension or dimension label. */
-export type Box = Record<string, number | string | [number | string | null, number | string | null]>;
+type Coordinate = number | bigint | string | Date;
+export type Box = Record<string, Coordinate | [Coordinate | null, Coordinate | null]>;
 
 /** Reads a box of an attribute of a dense array. Nulls and cells that were never written are the fill value, NaN in floats. */
 export function readBlock<T extends BlockData = BlockData>(db: BlockDatabase, path: string, attribute: string, box?: Box): Block<T>;
 
 /** Writes a block for each attribute of a dense array, as one commit. `origin`: the lowest coordinates. Returns the number of cells. */
-export function writeBlocks(db: BlockDatabase, path: string, blocks: Record<string, Block>, origin?: Record<string, number | string>): number;
+export function writeBlocks(db: BlockDatabase, path: string, blocks: Record<string, Block>, origin?: Record<string, Coordinate>): number;
 
 /** Reads an NPY file, the result of tessera_npy. */
 export function decodeBlock<T extends BlockData = BlockData>(file: Uint8Array): Block<T>;

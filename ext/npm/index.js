@@ -60,7 +60,9 @@ function decodeBlock(bytesOfFile) {
   return { data: new Type(bytes.buffer), shape, type, ...(time && { unit: time[1] }) };
 }
 
-function encodeBlock({ data, shape, type = typeOf(data) }) {
+function encodeBlock(block) {
+  if (!Array.isArray(block?.shape)) throw new TypeError('a block has data and a shape, such as { data: new Float32Array(6), shape: [2, 3] }');
+  const { data, shape, type = typeOf(data) } = block;
   if (shape.reduce((product, n) => product * n, 1) !== data.length) throw new RangeError(`${data.length} values have not the shape ${shape.join(' x ')}`);
   const text = `{'descr': '${type}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`;
   const header = `${text}${' '.repeat((64 - ((11 + text.length) % 64)) % 64)}\n`;
@@ -68,21 +70,36 @@ function encodeBlock({ data, shape, type = typeOf(data) }) {
   return Buffer.concat([begin, Buffer.from(data.buffer, data.byteOffset, data.byteLength)]);
 }
 
+// Coordinates as JSON: integers of 64 bits as their digits.
+function coordinates(box) {
+  return JSON.stringify(box, (name, value) => (typeof value === 'bigint' ? String(value) : value));
+}
+
+// Prepares a SELECT that calls a function of the extension.
+function prepare(db, sql) {
+  try {
+    return db.prepare(sql);
+  } catch (error) {
+    if (error.message.startsWith('no such function: tessera_')) error.message += ': call db.loadExtension(getLoadablePath()) first';
+    throw error;
+  }
+}
+
 // Returns the only value of a SELECT.
 function ask(db, sql, values) {
-  const statement = db.prepare(sql);
+  const statement = prepare(db, sql);
   return statement.pluck ? statement.pluck().get(...values) : Object.values(statement.get(...values))[0]; // node:sqlite has no pluck
 }
 
 // Reads a box of an attribute of a dense array.
 function readBlock(db, path, attribute, box = {}) {
-  return decodeBlock(ask(db, 'SELECT tessera_npy(?, ?, ?)', [path, attribute, JSON.stringify(box)]));
+  return decodeBlock(ask(db, 'SELECT tessera_npy(?, ?, ?)', [path, attribute, coordinates(box)]));
 }
 
 // Writes blocks, one for each attribute of a dense array, as one commit. Returns the number of cells.
 function writeBlocks(db, path, blocks, origin = {}) {
   const values = Object.entries(blocks).flatMap(([name, block]) => [name, encodeBlock(block)]);
-  return ask(db, `SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`, [path, ...values, JSON.stringify(origin)]);
+  return ask(db, `SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`, [path, ...values, coordinates(origin)]);
 }
 
 // ---- SELECTs over columns ---------------------------------------------------------------------------------------------

@@ -35,11 +35,17 @@ asked.push(typeof sql(answering, 'SELECT ?, ?', true, undefined, new Date(0), 1n
 sql(answering, 'SELECT 1');
 sql(answering, 'SELECT ?, ?', [true, 2]);
 sql(answering, "SELECT ':x', :b, [@y], @a /* :c */, :b, $d -- :e", { a: 1, b: new Date(0), d: 'x', more: 5 });
-const refused = [() => sql(answering, 1), () => sql(answering, 'SELECT :a', { b: 1 }), () => sql(answering, 'SELECT ?', { b: 1 }), () => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
+const refused = [() => sql(answering, 1), () => sql(answering, 'SELECT :a', { b: 1 }), () => sql(answering, 'SELECT ?', { b: 1 }), () => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => encodeBlock({ data: new Float32Array(1) }), () => encodeBlock(), () => decodeBlock(Buffer.from('x')),
   () => decodeBlock(Buffer.from("\\x93NUMPY\\x01\\x00\\x32\\x00{'descr': '|S3', 'fortran_order': False, 'shape': (1,), }\\n", 'latin1'))].map((act) => {
   try { act(); return 'taken'; } catch (error) { return error.constructor.name; }
 });
-console.log(JSON.stringify({ found, refused, asked, calls: [calls[0][0], calls[0][1][2], calls.at(-1)] }, show));
+const unloaded = [];
+for (const act of [() => sql({ prepare() { throw new Error('no such function: tessera_sql'); } }, 'SELECT 1'), () => sql({ prepare() { throw new Error('no such column: a'); } }, 'SELECT a')]) {
+  try { act(); } catch (error) { unloaded.push(error.message); }
+}
+const boxes = [];
+try { readBlock({ prepare: () => ({ pluck: () => ({ get: (...values) => { boxes.push(values[2]); } }) }) }, 'db:t', 'a', { y: 2n ** 60n, x: [1, 5n] }); } catch { boxes.push('no file'); }
+console.log(JSON.stringify({ found, refused, asked, unloaded, boxes, calls: [calls[0][0], calls[0][1][2], calls.at(-1)] }, show));
 """
 
 
@@ -78,7 +84,10 @@ def main():
     assert result["asked"] == ["SELECT tessera_sql(?, ?, ?, ?, ?)", ["SELECT ?, ?", 1, None, "1970-01-01T00:00:00.000", "1"], "SELECT 2", "function",
                                "SELECT tessera_sql(?)", ["SELECT 1"], "SELECT 2", "SELECT tessera_sql(?, ?, ?)", ["SELECT ?, ?", 1, 2], "SELECT 2",
                                "SELECT tessera_sql(?, ?, ?, ?)", ["SELECT ':x', :b, [@y], @a /* :c */, :b, $d -- :e", "1970-01-01T00:00:00.000", 1, "x"], "SELECT 2"], result["asked"]
-    assert result["refused"] == ["TypeError", "RangeError", "RangeError", "RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
+    assert result["refused"] == ["TypeError", "RangeError", "RangeError", "RangeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError"], result["refused"]
+    assert result["unloaded"] == ["no such function: tessera_sql: call db.loadExtension(getLoadablePath()) first", "no such column: a"], result["unloaded"]
+    assert result["boxes"] == ['{"y":"1152921504606846976","x":[1,"5"]}', "no file"], result["boxes"]
+    assert db.execute("SELECT tessera_npy('db:t', 'i', ?) = tessera_npy('db:t', 'i', '{\"y\":1}')", ('{"y":"1"}',)).fetchone() == (1,), "digits are coordinates"
     assert result["calls"] == ["SELECT tessera_npy(?, ?, ?)", '{"y":[0,1]}', ["SELECT tessera_write_npy(?, ?, ?, ?, ?, ?)", 6]], result["calls"]
     before = db.execute("SELECT * FROM t ORDER BY y, x").fetchall()
     assert db.execute(f"SELECT tessera_write_npy('db:t'{', ?' * len(blocks)})", blocks).fetchone() == (6,)
