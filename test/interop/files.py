@@ -187,7 +187,7 @@ VARIANTS = """##fileformat=VCFv4.2
 ##FORMAT=<ID=FT,Number=1,Type=String,Description="d">
 #CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts1\ts2
 1\t100\trs1\tA\tG,T\t50\tPASS\tDP=10;AF=0.5,0.25;DB\tGT:GQ:AD:FT\t0/1:99:5,4,1:PASS\t1|2:.:3,.,2:.
-1\t200\t.\tAT\tA\t.\t.\tDP=.\tGT:GQ\t./.:.\t1:7
+1\t200\t.\tAT\tA\t.\t.\tDP=.;AF=.\tGT:GQ\t./.:.\t1:7
 """
 
 

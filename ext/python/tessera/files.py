@@ -358,6 +358,8 @@ def _present(values):
 def _vcf_value(value, kind):
     if kind == "bool":
         return True if value else None
+    if isinstance(value, (tuple, list)) and not value:   # cyvcf2's value of AF=.
+        return None
     if value is None or kind not in ("json", "string"):
         return value if not isinstance(value, (tuple, list)) else next(iter(value), None)
     if kind == "string":
