@@ -586,6 +586,13 @@ def test_command():
     tessera.create("group/one", whole, dimensions=["t", "y", "x"])
     tessera.sql("SELECT tessera_add_member('group', 'group/one')").fetchall()
     assert "group/one,dense array,60," in command("info", "group") and command("--version").startswith("tessera "), command("info", "group")
+    tessera.create("group/torn", whole, dimensions=["t", "y", "x"])
+    same(([line.split(": ")[0] for line in command("upkeep", "group").splitlines()], command("upkeep", "group/", "--seconds", "5").count("left")), (["group/one", "group/torn"], 2), "upkeep of a group")
+    same((command("check", "group"), command("upkeep", "group/one")), ("severity,file,message\n", '{"merged":0,"removed":0,"left":0}\n'), "a sound group")
+    with open("group/torn/__fragments/" + os.listdir("group/torn/__fragments")[0] + "/a0.tdb", "r+b") as file:
+        file.truncate(3)
+    assert "error,group/torn/__fragments/" in command("check", "group", status=1), command("check", "group", status=1)
+    same(command("sql", "DELETE FROM x", status=2), "tessera: sql reads: tessera shell FILE runs 'DELETE FROM x'\n", "a statement that writes")
     same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
     assert "ls, info, sql" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import time
 
 __all__ = ["main"]
 
@@ -195,6 +196,7 @@ def _info(args):
 
 
 def _sql(args):
+    from .errors import Denied
     from .results import sql
     if args.text == "-" and sys.stdin is None:
         raise ValueError("there is no standard input")
@@ -212,6 +214,8 @@ def _sql(args):
         raise ValueError("--arrow writes all rows: say LIMIT in the SELECT")
     try:
         result = sql(text, params, connection=connection)
+    except Denied as e:
+        raise Denied(str(e).replace("tessera.sql reads: run this with connection.execute: ", "sql reads: tessera shell FILE runs ")) from None
     except Exception as e:
         if "no such table" not in str(e) or not args.database or not _keeps(connection):
             raise
@@ -265,14 +269,28 @@ def _head(args):
     return 0
 
 
+def _arrays_of_group(connection, path):
+    """Returns the paths of the arrays below a group; None if there is none at `path`."""
+    from .arrays import exists
+    if exists(connection, path) != "a group":
+        return None
+    return [found for found, in _rows(connection, "SELECT path FROM tessera_objects(?) WHERE kind = 'array' ORDER BY path", (path.rstrip("/"),))]
+
+
 def _upkeep(args):
-    options = {"seconds": args.seconds} if args.seconds is not None else {}
-    print(_rows(_connect(args, args.path), "SELECT tessera_upkeep(?, ?)", (args.path, json.dumps(options)))[0][0])
+    connection = _connect(args, args.path)
+    arrays, end = _arrays_of_group(connection, args.path), None if args.seconds is None else time.monotonic() + args.seconds
+    for array in [args.path] if arrays is None else arrays:
+        options = {} if end is None else {"seconds": args.seconds if arrays is None else max(0, end - time.monotonic())}
+        done = _rows(connection, "SELECT tessera_upkeep(?, ?)", (array, json.dumps(options)))[0][0]
+        print(done if arrays is None else f"{_line(array)}: {done}")
     return 0
 
 
 def _check(args):
-    rows = _rows(_connect(args, args.path), "SELECT severity, file, message FROM tessera_check(?)", (args.path,))
+    connection = _connect(args, args.path)
+    arrays, select = _arrays_of_group(connection, args.path), "SELECT severity, {} AS file, message FROM tessera_check(?1)"
+    rows = _rows(connection, select.format("file"), (args.path,)) if arrays is None else [row for array in arrays for row in _rows(connection, select.format("?1 || '/' || file"), (array,))]
     _print(args.form, ("severity", "file", "message"), _limited(rows, args.limit))
     return 1 if any(severity == "error" for severity, *_ in rows) else 0
 
@@ -403,8 +421,8 @@ def _parser():
          (("--explain",), {"action": "store_true", "help": "say how it is evaluated"}), (("--arrow",), {"metavar": "FILE", "help": "write an Arrow file"}))
     verb("head", _head, "show the first rows", path, storage, (("-n",), {"type": _count, "metavar": "N", "default": 10, "help": "so many; 10 by default"}),
          (("--where",), {"metavar": "CONDITION", "help": "those that satisfy it, as behind WHERE"}))
-    verb("upkeep", _upkeep, "merge small fragments and remove what was merged", path, storage, (("--seconds",), {"type": float, "help": "stop after so many"}))
-    verb("check", _check, "check all that is stored; the exit status is 1 if there are errors", path, storage)
+    verb("upkeep", _upkeep, "merge small fragments and remove what was merged, in an array or in those of a group", path, storage, (("--seconds",), {"type": float, "help": "stop after so many"}))
+    verb("check", _check, "check all that an array or a group stores; the exit status is 1 if there are errors", path, storage)
     verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}), storage,
          (("--set",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_copy"}))
     verb("demo", _demo, "copy the arrays of the manual into a folder", (("folder",), {"nargs": "?", "default": "demo"}))
