@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "geometry/geometry.h"
 #include "chance.h"
 #include "counted_memory.h"
@@ -363,6 +364,22 @@ static void test_numbers(void **state) {
                                      "18446744073709551615",
                                      "18446744073709551616",
                                      "184467440737095516150",
+                                     "9007199254740993.0", /* midway between two doubles, or hardly beyond */
+                                     "9007199254740995.0",
+                                     "9007199254740993.001",
+                                     "9007199254740992.999",
+                                     "-4503599627370497.5",
+                                     "2251799813685248.25",
+                                     "2251799813685248.7500001",
+                                     "18014398509481986",
+                                     "18014398509481990.0",
+                                     "1844674407370955161.5",
+                                     "1844674407370955161.6",
+                                     "1.8446744073709551615",
+                                     "0.1844674407370955161",
+                                     "0.9007199254740993001",
+                                     "0.00009007199254740993001",
+                                     "123.45678901234567",
                                      "0.1",
                                      "123456789.123456789",
                                      "1e400",
@@ -392,6 +409,18 @@ static void test_numbers(void **state) {
     if (chance(2)) to += sprintf(to, "e%d", (int)chance(60) - 30);
     *to = 0;
     expect_number(text, TSR_OK, strlen(text));
+  }
+  for (int i = 0; i < 20000; i++) { /* doubles with all their digits */
+    sprintf(text, "%.*f", (int)chance(20), ldexp((double)chance(UINT64_MAX), -1 - (int)chance(70)));
+    expect_number(text, TSR_OK, strlen(text));
+  }
+  for (int i = 0; i < 20000; i++) { /* the nearest decimals below and above a place midway between two doubles */
+    const uint64_t midway = UINT64_C(1) << 53 | chance(UINT64_C(1) << 53) | 1;
+    const uint64_t below = (uint64_t)((tsr_unsigned_wide)midway * UINT64_C(10000000000000000000) >> 54);
+    for (uint64_t above = 0; above < 2; above++) {
+      sprintf(text, "%s.%019llu", above ? "0" : "", (unsigned long long)(below + above));
+      expect_number(text, TSR_OK, strlen(text));
+    }
   }
 }
 
