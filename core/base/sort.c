@@ -60,11 +60,14 @@ static void counts_to_starts(uint64_t *counts, uint64_t digits) {
  * not set in `differ` are the same in all keys. Returns the buffer that holds the result. */
 static tsr_pair *sort_bits(tsr_pair *from, tsr_pair *to, uint64_t count, uint64_t differ, unsigned shift) {
   for (; shift < 64; shift += DIGIT_BITS) {
-    if (!(differ >> shift & (SORT_DIGITS - 1))) continue;
-    uint64_t starts[SORT_DIGITS] = {0};
-    for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (SORT_DIGITS - 1)]++;
-    counts_to_starts(starts, SORT_DIGITS);
-    for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & (SORT_DIGITS - 1)]++] = from[i];
+    const uint64_t bits = differ >> shift & (SORT_DIGITS - 1);
+    if (!bits) continue;
+    uint64_t starts[SORT_DIGITS];
+    const uint64_t mask = UINT64_MAX >> __builtin_clzll(bits); /* few pairs often differ in few bits */
+    memset(starts, 0, (mask + 1) * sizeof *starts);
+    for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & mask]++;
+    counts_to_starts(starts, mask + 1);
+    for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & mask]++] = from[i];
     tsr_pair *swap = from;
     from = to;
     to = swap;
