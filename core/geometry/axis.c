@@ -87,40 +87,50 @@ void tsr_grid_axis_close(tsr_grid_axis *axis) {
   tsr__free(axis);
 }
 
-/* Returns how many of the values of `get`, which rise with their index, are below `value`; with `equal`, those that
- * equal it count, too. `guess` is where the search begins. */
-static uint64_t axis_count_below(const tsr_grid_axis *axis, double (*get)(const tsr_grid_axis *, uint64_t),
-                                 uint64_t count, double value, bool equal, double guess) {
+typedef double (*axis_values)(const tsr_grid_axis *, uint64_t); /* that rise with their index */
+
+static inline bool axis_is_below(const tsr_grid_axis *axis, axis_values get, uint64_t i, double value, bool equal) {
+  const double at = get(axis, i);
+  return at < value || (equal && at == value);
+}
+
+/* Returns how many of the values are below `value`; with `equal`, those that equal it count, too. `guess`, for equal
+ * cells, is mostly the answer, and else off by one, or by few where cells are hardly wider than a step of the
+ * numbers. */
+static inline uint64_t axis_count_below(const tsr_grid_axis *axis, axis_values get, uint64_t count, double value,
+                                        bool equal, double guess) {
   uint64_t low = 0, high = count;
-  if (!axis->edges) { /* equal cells: the guess is off by one at most, or by few where cells are hardly wider than a step
-                       * of the numbers */
+  if (!axis->edges) {
     const uint64_t place = TSR_MIN(tsr__whole(guess), count), margin = 2;
-    const uint64_t from = place > margin ? TSR_MIN(place - margin, count) : 0, to = TSR_MIN(place + margin, count);
-    if (from > 0 && (equal ? get(axis, from - 1) <= value : get(axis, from - 1) < value)) low = from;
-    if (to < count && to > low && !(equal ? get(axis, to) <= value : get(axis, to) < value)) high = to;
+    const uint64_t from = place > margin ? place - margin : 0, to = TSR_MIN(place + margin, count);
+    if ((place == 0 || axis_is_below(axis, get, place - 1, value, equal)) &&
+        (place == count || !axis_is_below(axis, get, place, value, equal)))
+      return place;
+    if (from > 0 && axis_is_below(axis, get, from - 1, value, equal)) low = from;
+    if (to < count && to > low && !axis_is_below(axis, get, to, value, equal)) high = to;
   }
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    const double at = get(axis, middle);
-    if (at < value || (equal && at == value)) low = middle + 1;
+    if (axis_is_below(axis, get, middle, value, equal)) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-static double axis_get_edge(const tsr_grid_axis *axis, uint64_t i) { return tsr__axis_edge(axis, i); }
-static double axis_get_centre(const tsr_grid_axis *axis, uint64_t i) { return tsr__axis_centre(axis, i); }
+static inline double axis_get_edge(const tsr_grid_axis *axis, uint64_t i) { return tsr__axis_edge(axis, i); }
+static inline double axis_get_centre(const tsr_grid_axis *axis, uint64_t i) { return tsr__axis_centre(axis, i); }
 
-static double axis_guess(const tsr_grid_axis *axis, double value) {
-  return (value - tsr__axis_edge(axis, 0)) / axis->step;
+/* Returns in which cell `value` is, of equal ones, as a number with a fraction. */
+static inline double axis_guess(const tsr_grid_axis *axis, double value) {
+  return axis->edges ? 0 : (value - tsr__axis_edge(axis, 0)) / axis->step;
 }
 
 uint64_t tsr__axis_cell(const tsr_grid_axis *axis, double value) {
   const uint64_t below =
-      axis_count_below(axis, axis_get_edge, axis->count + 1, value, true, axis->edges ? 0 : axis_guess(axis, value));
+      axis_count_below(axis, axis_get_edge, axis->count + 1, value, true, axis_guess(axis, value) + 1);
   return below ? below - 1 : 0;
 }
 
 uint64_t tsr__axis_centre_from(const tsr_grid_axis *axis, double value) {
-  return axis_count_below(axis, axis_get_centre, axis->count, value, false, axis->edges ? 0 : axis_guess(axis, value));
+  return axis_count_below(axis, axis_get_centre, axis->count, value, false, axis_guess(axis, value) + 0.5);
 }

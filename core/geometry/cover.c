@@ -95,7 +95,8 @@ static bool side_place(const tsr_cover *c, cover_side *side) {
   if (!(fmin(side->x[0], side->x[1]) < c->right)) return false;
   if (side->y[0] >= tsr__axis_edge(c->y, n) || side->y[1] < tsr__axis_edge(c->y, 0)) return false;
   if (!horizontal && side->y[1] == tsr__axis_edge(c->y, 0)) return false;
-  uint64_t first = tsr__axis_cell(c->y, side->y[0]), last = TSR_MIN(tsr__axis_cell(c->y, side->y[1]), n - 1);
+  uint64_t first = tsr__axis_cell(c->y, side->y[0]);
+  uint64_t last = TSR_MIN(tsr__axis_cell_from(c->y, first, side->y[1]), n - 1);
   if (horizontal) last = first;
   if (last > first && tsr__axis_edge(c->y, last) == side->y[1]) last--;
   side->first = c->y->falls ? n - 1 - last : first;
@@ -260,7 +261,7 @@ static int side_cross(tsr_cover *c, const cover_side *side, tsr_error *error) {
   if (ends[0] >= c->right) return TSR_OK;
   const bool beyond = ends[1] >= c->right;
   uint64_t cell = tsr__axis_cell(c->x, ends[0]);
-  const uint64_t last = beyond ? n - 1 : TSR_MAX(cell, tsr__axis_cell(c->x, ends[1])); /* ends are rounded */
+  const uint64_t last = beyond ? n - 1 : tsr__axis_cell_from(c->x, cell, ends[1]); /* `cell` if rounding moved it */
   double edge = tsr__axis_edge(c->x, cell);
   if (ends[0] < c->left) {
     if (ends[1] > c->left) y[1] = stretch_at(c, side, &s, c->left, y[0]);

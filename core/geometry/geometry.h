@@ -82,6 +82,10 @@ static inline int64_t tsr__axis_coordinate(const tsr_grid_axis *axis, uint64_t i
 /* Returns the cell that has `value` in [edge, next edge): 0 if it lies below all, `count` if it lies at the last edge
  * or above. */
 uint64_t tsr__axis_cell(const tsr_grid_axis *axis, double value);
+/* The same for a value that is not below a cell, and often in it. */
+static inline uint64_t tsr__axis_cell_from(const tsr_grid_axis *axis, uint64_t cell, double value) {
+  return value < tsr__axis_edge(axis, cell + 1) ? cell : tsr__axis_cell(axis, value);
+}
 /* Returns the first cell whose centre is not below `value`; `count` if there is none. */
 uint64_t tsr__axis_centre_from(const tsr_grid_axis *axis, double value);
 
