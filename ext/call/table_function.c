@@ -164,7 +164,8 @@ static int close_scan(sqlite3_vtab_cursor *cursor) {
 
 static int tables_next(sqlite3_vtab_cursor *cursor) {
   tsx_scan *scan = (tsx_scan *)cursor;
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   int code = about_of(scan)->next(scan, &error);
   scan->row++;
   scan->done = code <= 0;
@@ -197,7 +198,8 @@ static int scan_eof(sqlite3_vtab_cursor *cursor) { return ((tsx_scan *)cursor)->
 static int column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int number) {
   tsx_scan *scan = (tsx_scan *)cursor;
   const about_table *table = (const about_table *)cursor->pVtab;
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   if (number >= table->shown) {
     sqlite3_value *value = scan->hidden[number - table->shown];
     if (value) sqlite3_result_value(context, value);
