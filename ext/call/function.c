@@ -48,12 +48,11 @@ void tsx_target_close(tsx_target *target) {
   target->group = NULL;
 }
 
-void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
-  tsr_error named = *error;
-  code = tsx_savepoint_end(sqlite3_user_data(context), code, &named);
+void tsx_function_end(sqlite3_context *context, const char *function, int code, tsr_error *error) {
+  code = tsx_savepoint_end(sqlite3_user_data(context), code, error);
   if (code >= 0) return;
-  named.code = code;
-  tsx_result_error_of(context, function, &named);
+  error->code = code;
+  tsx_result_error_of(context, function, error);
 }
 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {

@@ -24,9 +24,9 @@ typedef struct tsx_target { /* the array or group that a function changes; `= {0
 int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error);
 void tsx_target_close(tsx_target *target);
 
-/* Ends the savepoint, if one is open: releases it, or rolls it back if `code` is an error. An error becomes the
- * function's result, prefixed by the function's name. */
-void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
+/* Ends the savepoint, if one is open: releases it, or rolls it back if `code` is an error. An error, `error` or one of
+ * its own, becomes the function's result, prefixed by the function's name. */
+void tsx_function_end(sqlite3_context *context, const char *function, int code, tsr_error *error);
 
 /* Checks that the first `texts` of the `count` arguments are TEXT without NUL characters; else TSR_MISMATCH. */
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);

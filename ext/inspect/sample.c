@@ -40,10 +40,12 @@ typedef struct sampler { /* cached with the statement; it counts as a cursor */
   char **names; /* of the schema's fields, in SQL */
   tsx_column column; /* of the attribute */
   bool is_number; /* its values can be weighed */
+  tsr_kind kind; /* of these */
   tsx_plane grid; /* from the options; no axes without options */
   sample_label *labels;
   tsr_reader *reader;
   /* One for each dimension: */
+  uint64_t (*domain)[2]; /* its ends, as tsx_load_unsigned or tsx_load_signed gives them */
   tsr_weights *weights;
   bool *given; /* the point has a coordinate */
   uint64_t (*cells)[2]; /* the coordinates that are looked up, from .. to; little-endian: their first bytes */
@@ -73,6 +75,7 @@ static void sampler_free(void *kept) {
   tsx_snapshot_release(s->snapshot);
   tsx_address_close(&s->address);
   for (int i = 0; i < SAMPLE_KEYS; i++) sqlite3_free(s->keys[i]);
+  sqlite3_free(s->domain);
   sqlite3_free(s->weights);
   sqlite3_free(s->given);
   sqlite3_free(s->cells);
@@ -113,20 +116,33 @@ static int sampler_column(sampler *s, const char *attribute, tsr_error *error) {
   TSX_TRY(tsx_times_known(s->schema, field->datatype, field->name, &shows, error));
   tsx_column_choose(field, enumeration, &shows, &s->column);
   s->column.field = number;
+  s->kind = kind;
   s->is_number = !enumeration && field->values_per_cell == 1 &&
                  (kind == TSR_KIND_FLOAT || kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED);
   return TSR_OK;
 }
 
+/* Returns an integer of at most 64 bits; if it is signed, with its sign. */
+static uint64_t sample_load(tsr_datatype datatype, const void *value) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  return tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED ? tsx_load_unsigned(value, size)
+                                                          : (uint64_t)tsx_load_signed(value, size);
+}
+
 static int sampler_room(sampler *s, tsr_error *error) {
   const uint64_t n = s->schema->dimension_count;
+  s->domain = sqlite3_malloc64(n * sizeof *s->domain);
   s->weights = sqlite3_malloc64(n * sizeof *s->weights);
   s->given = sqlite3_malloc64(n * sizeof *s->given);
   s->cells = sqlite3_malloc64(n * sizeof *s->cells);
   s->ranges = sqlite3_malloc64(n * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(n * sizeof *s->dimensions);
-  if (!s->weights || !s->given || !s->cells || !s->ranges || !s->dimensions) return tsx_out_of_memory(error);
+  if (!s->domain || !s->weights || !s->given || !s->cells || !s->ranges || !s->dimensions)
+    return tsx_out_of_memory(error);
   for (uint64_t d = 0; d < n; d++) {
+    const tsr_field *field = &s->schema->fields[d];
+    s->domain[d][0] = sample_load(field->datatype, field->low);
+    s->domain[d][1] = sample_load(field->datatype, field->high);
     s->ranges[d] = (tsr_range){.low = &s->cells[d][0], .high = &s->cells[d][1]};
     s->dimensions[d] = (tsr_ranges){.ranges = &s->ranges[d], .count = 1};
   }
@@ -195,23 +211,19 @@ static int sample_fail_number(const sample_coordinate *given, tsr_error *error) 
 static int sample_take_cells(sample_point *point, uint32_t dimension, const sample_coordinate *given,
                              tsr_error *error) {
   const tsr_field *field = &point->sampler->schema->fields[dimension];
-  const uint64_t size = field->cell_size;
+  const uint64_t low = point->sampler->domain[dimension][0], high = point->sampler->domain[dimension][1];
   const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
   tsx_place place;
   if (given->value) TSX_TRY(tsx_value_place(given->value, field->datatype, &place, error));
   else if (!tsx_fraction_place(field->datatype, given->number, &place))
     TSX_TRY(tsx_given_place(field->datatype, given->text, false, &place, error));
-  const uint64_t low = is_unsigned ? tsx_load_unsigned(field->low, size) : (uint64_t)tsx_load_signed(field->low, size);
-  const uint64_t high =
-      is_unsigned ? tsx_load_unsigned(field->high, size) : (uint64_t)tsx_load_signed(field->high, size);
-  const uint64_t at = is_unsigned ? tsx_load_unsigned(place.low, size) : (uint64_t)tsx_load_signed(place.low, size);
+  const uint64_t at = sample_load(field->datatype, place.low);
   const bool below = !place.has_low || (is_unsigned ? at < low : (int64_t)at < (int64_t)low);
   /* Just below the domain is UINT64_MAX, as tsr_cells_weigh has it; far below is far beyond `last`. */
   uint64_t index = at - low;
   double part = place.above_low;
   if (!place.has_low) {
-    const uint64_t next =
-        is_unsigned ? tsx_load_unsigned(place.high, size) : (uint64_t)tsx_load_signed(place.high, size);
+    const uint64_t next = sample_load(field->datatype, place.high);
     index = next == low && place.below_high <= 1 ? UINT64_MAX : UINT64_MAX - 1;
     part = 1 - place.below_high;
   }
@@ -377,19 +389,23 @@ static int sample_look_up(sampler *s, const tsr_column **column, uint64_t *index
   return tsr_reader_column(s->reader, s->column.field, column, error);
 }
 
-static double sample_number(const tsr_column *column, tsr_datatype datatype, uint64_t index) {
-  const uint64_t size = column->cell_size;
-  const uint8_t *bytes = (const uint8_t *)column->values + (column->constant ? 0 : index) * size;
-  double real;
+/* Reads a cell's number. Returns false if the cell is null. */
+static bool sample_number(const sampler *s, const tsr_column *column, uint64_t index, double *number) {
+  const uint64_t size = column->cell_size, i = column->constant ? 0 : index;
+  const uint8_t *bytes = (const uint8_t *)column->values + i * size;
   float single;
-  if (tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED) return (double)tsx_load_unsigned(bytes, size);
-  if (tsr_datatype_kind(datatype) == TSR_KIND_SIGNED) return (double)tsx_load_signed(bytes, size);
-  if (size == sizeof real) {
-    memcpy(&real, bytes, sizeof real);
-    return real;
+  if (column->unwritten || (column->validity && !column->validity[i])) return false;
+  if (s->kind == TSR_KIND_UNSIGNED) {
+    *number = (double)tsx_load_unsigned(bytes, size);
+  } else if (s->kind == TSR_KIND_SIGNED) {
+    *number = (double)tsx_load_signed(bytes, size);
+  } else if (size == sizeof *number) {
+    memcpy(number, bytes, sizeof *number);
+  } else {
+    memcpy(&single, bytes, sizeof single);
+    *number = (double)single;
   }
-  memcpy(&single, bytes, sizeof single);
-  return (double)single;
+  return !isnan(*number);
 }
 
 /* Sets the coordinates of a combination of cells. Returns its weight. */
@@ -416,10 +432,10 @@ static bool sample_box(sampler *s) {
   return true;
 }
 
-/* Reads the numbers of a batch of the box, by combination. Returns how many; 0 if one is null. */
-static int sample_take_batch(sampler *s, const tsr_batch *batch, double *numbers, tsr_error *error) {
-  const tsr_column *column, *coordinates;
-  uint32_t combinations[SAMPLE_BOX] = {0};
+/* Numbers the combinations that the cells of a batch of the box are. */
+static int sample_number_cells(sampler *s, const tsr_batch *batch, uint32_t *combinations, tsr_error *error) {
+  const tsr_column *coordinates;
+  memset(combinations, 0, batch->count * sizeof *combinations);
   for (uint32_t d = 0; d < s->schema->dimension_count; d++) {
     TSX_TRY(tsr_reader_column(s->reader, d, &coordinates, error));
     const uint8_t *first = coordinates->values; /* bytes are enough to tell neighbours from each other */
@@ -428,12 +444,19 @@ static int sample_take_batch(sampler *s, const tsr_batch *batch, double *numbers
       combinations[r] = combinations[r] * s->weights[d].count + (uint8_t)(first[at] - (uint8_t)s->cells[d][0]);
     }
   }
+  return TSR_OK;
+}
+
+/* Reads the numbers of a batch of the box, by combination. Returns how many; 0 if one is null. */
+static int sample_take_batch(sampler *s, const tsr_batch *batch, uint64_t all, double *numbers, tsr_error *error) {
+  const tsr_column *column;
+  uint32_t combinations[SAMPLE_BOX];
+  /* A batch of the whole box has its cells in the order of a tile: in this one they are the combinations. */
+  const bool in_order = batch->count == all && s->schema->cell_order == TSR_ORDER_ROW;
+  if (!in_order) TSX_TRY(sample_number_cells(s, batch, combinations, error));
   TSX_TRY(tsr_reader_column(s->reader, s->column.field, &column, error));
-  for (uint64_t r = 0; r < batch->count; r++) {
-    const uint64_t index = tsr_batch_index(batch, r);
-    if (tsx_column_is_null(&s->column, column, index, false)) return 0;
-    numbers[combinations[r]] = sample_number(column, s->column.description->datatype, index);
-  }
+  for (uint64_t r = 0; r < batch->count; r++)
+    if (!sample_number(s, column, tsr_batch_index(batch, r), &numbers[in_order ? r : combinations[r]])) return 0;
   return (int)batch->count;
 }
 
@@ -446,7 +469,7 @@ static int sample_box_value(sampler *s, uint64_t combinations, double *sum, tsr_
   int code;
   TSX_TRY(tsr_reader_start(s->reader, &request, error));
   while ((code = tsr_reader_next(s->reader, &batch, error)) > 0) {
-    const int taken = sample_take_batch(s, batch, numbers, error);
+    const int taken = sample_take_batch(s, batch, combinations, numbers, error);
     if (taken <= 0) return taken;
     found += (uint64_t)taken;
   }
@@ -470,9 +493,12 @@ static int sample_value(sqlite3_context *context, sampler *s, tsr_error *error) 
   }
   for (uint64_t c = 0; c < combinations; c++) {
     const double weight = sample_combination(s, c);
+    double number = 0;
     TSX_TRY(sample_look_up(s, &column, &index, error));
-    if (!column || tsx_column_is_null(&s->column, column, index, false)) return TSR_OK; /* NULL */
-    if (s->is_number) sum += weight * sample_number(column, s->column.description->datatype, index);
+    if (!column) return TSR_OK; /* NULL */
+    if (s->is_number ? !sample_number(s, column, index, &number) : tsx_column_is_null(&s->column, column, index, false))
+      return TSR_OK;
+    sum += weight * number;
   }
   if (s->is_number) sqlite3_result_double(context, sum);
   else tsx_column_result(context, &s->column, column, index, false);
@@ -505,7 +531,8 @@ static int sampler_make(tsx_connection *connection, int count, sqlite3_value **v
 
 void tsx_sample(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
-  tsr_error error = {0};
+  tsr_error error;
+  tsx_error_init(&error);
   sampler *s = sqlite3_get_auxdata(context, 1); /* NULL unless the attribute's name is constant */
   const bool kept = s && count >= 2 && sampler_fits(s, count, values);
   int code = kept ? TSR_OK : tsx_arguments_check(count, values, 2, &error);

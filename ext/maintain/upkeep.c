@@ -166,7 +166,7 @@ static int open_target(maintenance_call *m, sqlite3_value *path, tsr_error *erro
 }
 
 static void maintain_finish(sqlite3_context *context, const char *function, maintenance_call *m, int code,
-                            uint64_t count, const tsr_error *error) {
+                            uint64_t count, tsr_error *error) {
   for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
   sqlite3_free(m->names);
   tsx_target_close(&m->target);

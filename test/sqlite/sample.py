@@ -109,9 +109,10 @@ def numbers(chance, low, high):
 
 def test_dimensions_of_integers():
     chance = random.Random(1)
-    for dimensions in ({"x": (-3, 6)}, {"y": (0, 5), "x": (10, 15)}, {"t": (1, 3), "y": (-2, 3), "x": (0, 4)}):
+    for dimensions, order in (({"x": (-3, 6)}, "row"), ({"y": (0, 5), "x": (10, 15)}, "row"), ({"y": (0, 5), "x": (10, 15)}, "col"), ({"t": (1, 3), "y": (-2, 3), "x": (0, 4)}, "row")):
         values = grid(chance, dimensions)
-        db = make(dimensions, values=values)
+        db = make(dimensions, values=values, attribute=f"v FLOAT64, cell_order={order}")
+        db.query("SELECT tessera_consolidate('db:g')")   # one fragment: boxes within a tile are looked up at once
         axes = {name: (list(range(low, high + 1)), low) for name, (low, high) in dimensions.items()}
         found = 0
         for n in range(240):
