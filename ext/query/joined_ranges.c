@@ -296,18 +296,31 @@ static int compare_ends(const void *a, const void *b) {
   return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* Sorts intervals and joins those that meet. Returns how many are left. */
-static uint64_t unite(int64_t (*ends)[2], uint64_t count) {
+static bool ends_meet(const int64_t a[2], const int64_t b[2]) {
+  return (a[1] == INT64_MAX || b[0] <= a[1] + 1) && (b[1] == INT64_MAX || a[0] <= b[1] + 1);
+}
+
+/* Drops empty intervals, and joins each with the one before it if they meet. Returns how many are left. */
+static uint64_t join_neighbours(int64_t (*ends)[2], uint64_t count) {
   uint64_t n = 0;
-  qsort(ends, count, sizeof *ends, compare_ends);
   for (uint64_t i = 0; i < count; i++) {
     if (ends[i][0] > ends[i][1]) continue;
-    if (n && (ends[n - 1][1] == INT64_MAX || ends[i][0] <= ends[n - 1][1] + 1)) {
+    if (n && ends_meet(ends[n - 1], ends[i])) {
+      if (ends[i][0] < ends[n - 1][0]) ends[n - 1][0] = ends[i][0];
       if (ends[i][1] > ends[n - 1][1]) ends[n - 1][1] = ends[i][1];
-      continue;
+    } else {
+      memmove(ends[n++], ends[i], sizeof *ends);
     }
-    memmove(ends[n++], ends[i], sizeof *ends);
   }
+  return n;
+}
+
+/* Sorts intervals and joins those that meet. Returns how many are left. Rows often come in some order, such as the runs
+ * of a polygon: so they are joined before there are fewer to sort. */
+static uint64_t unite(int64_t (*ends)[2], uint64_t count) {
+  uint64_t n = join_neighbours(ends, count);
+  qsort(ends, n, sizeof *ends, compare_ends);
+  n = join_neighbours(ends, n);
   if (n <= SPAN_UNION_MAX) return n;
   ends[0][1] = ends[n - 1][1];
   return 1;
