@@ -29,6 +29,7 @@
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "format/layout.h"
+#include "model/name.h"
 #include "environment/environment.h"
 
 #define TURN_LASTS    5000u /* ms after which a writer takes over the turn of another one */
@@ -37,6 +38,8 @@
 #define LISTING_LASTS 600000u /* ms; a writer with an older listing lists again before it claims a turn */
 #define PAUSE_FIRST   20u /* ms between two looks at the store */
 #define PAUSE_LAST    500u
+
+#define TURN_GENERATIONS 1000000000u /* more than writers can die in one turn: a larger one is a stranger's */
 
 struct tsr_turn {
   tsr_turn *next; /* in the environment */
@@ -63,6 +66,13 @@ static const char *turn_path(const turn_claim *c, char path[64]) {
   return path;
 }
 
+/* Parses the name that turn_path gives a claim. */
+static bool parse_turn(const char *name, uint64_t *after, uint64_t *generation) {
+  const char *between = strchr(name, '_');
+  return between && tsr__name_number(name, (uint64_t)(between - name), after) &&
+         tsr__name_number(between + 1, strlen(between + 1), generation) && *generation < TURN_GENERATIONS;
+}
+
 /* Finds the claim of the highest generation on the turn after c->after. */
 static void find_claim(turn_claim *c, const tsr_listing *claims) {
   const uint64_t now = tsr__store_now(c->log->store);
@@ -70,8 +80,8 @@ static void find_claim(turn_claim *c, const tsr_listing *claims) {
   c->generation = 0;
   for (uint64_t i = 0; i < claims->count; i++) {
     const tsr_entry *e = &claims->entries[i];
-    unsigned long long after, generation;
-    if (sscanf(e->name, "%19llu_%9llu", &after, &generation) != 2 || after != c->after) continue;
+    uint64_t after, generation;
+    if (!parse_turn(e->name, &after, &generation) || after != c->after) continue;
     if (c->held && generation < c->generation) continue;
     c->held = true;
     c->generation = generation;

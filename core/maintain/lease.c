@@ -81,12 +81,15 @@ static int lease_encode(const char *holder, uint64_t seconds, char text[LEASE_SI
 }
 
 static bool lease_decode(const char *text, char holder[TSR_HOLDER_SIZE], uint64_t *seconds) {
-  unsigned long long number;
+  static const char begin[] = "lease ";
+  const size_t digits = TSR_HOLDER_SIZE - 1, number = strlen(begin) + digits + 1;
   char same[LEASE_SIZE];
-  if (sscanf(text, "lease %32[0-9a-f] %5llu", holder, &number) != 2) return false;
-  *seconds = number;
-  lease_encode(holder, number, same);
-  return strlen(holder) == TSR_HOLDER_SIZE - 1 && number <= TSR_LEASE_MAX && strcmp(text, same) == 0;
+  if (strlen(text) < number || strspn(text + strlen(begin), "0123456789abcdef") != digits) return false;
+  if (!tsr__name_number(text + number, strcspn(text + number, "\n"), seconds)) return false;
+  memcpy(holder, text + strlen(begin), digits);
+  holder[digits] = 0;
+  lease_encode(holder, *seconds, same);
+  return *seconds <= TSR_LEASE_MAX && strcmp(text, same) == 0;
 }
 
 /* Reads the newest lease. TSR_NOT_FOUND if a newer one has replaced it meanwhile. */

@@ -29,18 +29,20 @@ typedef struct name_part {
   uint64_t size;
 } name_part;
 
-static bool parse_number(name_part p, uint64_t *value) {
-  if (p.size == 0) return false;
+bool tsr__name_number(const char *text, uint64_t size, uint64_t *number) {
+  if (size == 0) return false;
   uint64_t sum = 0;
-  for (uint64_t i = 0; i < p.size; i++) {
-    const unsigned digit = (unsigned)(uint8_t)p.text[i] - '0';
+  for (uint64_t i = 0; i < size; i++) {
+    const unsigned digit = (unsigned)(uint8_t)text[i] - '0';
     if (digit > 9) return false;
     if (i < DIGITS_CERTAIN) sum = sum * 10 + digit;
     else if (!tsr__mul(sum, 10, &sum) || !tsr__add(sum, digit, &sum)) return false;
   }
-  *value = sum;
+  *number = sum;
   return true;
 }
+
+static bool parse_number(name_part p, uint64_t *value) { return tsr__name_number(p.text, p.size, value); }
 
 static bool parse_uuid(name_part p, char uuid[40]) {
   if (p.size == 0 || p.size > 39) return false;

@@ -24,6 +24,9 @@ int tsr__name_new(uint64_t start, uint64_t end, uint32_t version, tsr_name *name
 /* Returns true if `text` ends with the suffix, such as ".wrt", and sets *stem to the size of the text before it. */
 bool tsr__name_suffix(const char *text, const char *suffix, uint64_t *stem);
 
+/* Reads a number below 2^64 that consists of `size` decimal digits and nothing else. Returns false if it does not. */
+bool tsr__name_number(const char *text, uint64_t size, uint64_t *number);
+
 /* Returns true if `text` is the prefix and then a generation, a number above 0 without leading zeros. */
 bool tsr__name_generation(const char *text, const char *prefix, uint64_t *generation);
 

@@ -207,6 +207,30 @@ static void several_dead_claims_are_taken_over(void **state) {
   }
 }
 
+static void names_of_no_claim_are_ignored(void **state) {
+  static const char *const behind[] = {"_5x", "_", "_ 5", "_+5", "x_5", "_1000000000", "_18446744073709551616", ""};
+  char name[64];
+  bool exists;
+  tsr_listing listing = {0};
+  two_writers();
+  tsr_writer *lost = prepare_small(ours, 0, 1, 1, NULL, NULL);
+  ok(tsr__store_list(ours->store, ".turns", &listing, &error));
+  const unsigned long long after = strtoull(listing.entries[0].name, NULL, 10);
+  tsr__listing_release(&listing);
+  for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+    snprintf(name, sizeof name, ".turns/%llu%s", after, behind[i]);
+    ok(tsr__store_put_new(ours->store, name, "x", 1, false, &error));
+  }
+  age(".turns");
+  publish(prepare_small(theirs, 0, 2, 2, NULL, NULL));
+  snprintf(name, sizeof name, ".turns/%llu_1", after);
+  ok(tsr__store_find(ours->store, name, &exists, &error));
+  assert_true(exists);
+  tsr_writer_close(lost);
+  no_writers();
+  remove_tree(path);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_commit_claims_the_turn_after_the_last_one),
@@ -217,6 +241,7 @@ int main(void) {
       cmocka_unit_test(a_turn_whose_writer_has_died_is_taken_over),
       cmocka_unit_test(claims_that_are_old_hold_nobody_up_and_are_vacuumed),
       cmocka_unit_test(several_dead_claims_are_taken_over),
+      cmocka_unit_test(names_of_no_claim_are_ignored),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -158,9 +158,18 @@ static void names_are_exact(void **state) {
 }
 
 static void wrong_files_are_refused(void **state) {
-  static const char *const wrong[] = {"", "lease 0123456789abcdef0123456789abcdef 60", "lease 0123 60\n",
+  static const char *const wrong[] = {"",
+                                      "lease 0123456789abcdef0123456789abcdef 60",
+                                      "lease 0123 60\n",
                                       "lease 0123456789abcdef0123456789abcdef 86401\n",
-                                      "lease 0123456789abcdef0123456789abcdef 60\n\n"};
+                                      "lease 0123456789abcdef0123456789abcdef 60\n\n",
+                                      "lease 0123456789ABCDEF0123456789ABCDEF 60\n",
+                                      "lease 0123456789abcdef0123456789abcdef0 60\n",
+                                      "lease 0123456789abcdef0123456789abcdef 060\n",
+                                      "lease 0123456789abcdef0123456789abcdef -1\n",
+                                      "lease 0123456789abcdef0123456789abcdef \n",
+                                      "lease 0123456789abcdef0123456789abcdef 99999999999999999999\n",
+                                      "grant 0123456789abcdef0123456789abcdef 60\n"};
   for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     array_with_two();
     put_lease(".lease_1", wrong[i]);
