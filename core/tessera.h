@@ -169,8 +169,8 @@ typedef enum tsr_url_style {
   TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
 } tsr_url_style;
 
-/* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". An option that another
- * kind of server has is an error. */
+/* The options of a scope. `= {0}` is the default; all strings are borrowed, and "" means NULL, but keys that are all ""
+ * are an error unless `provider` is set. An option that another kind of server has is an error. */
 typedef struct tsr_scope_options {
   size_t size; /* sizeof the structure, or 0: see "Options" */
   /* keys, env, profile, anonymous, auto; NULL: `keys` if any of its options is set, else `auto` */

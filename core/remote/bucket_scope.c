@@ -166,15 +166,24 @@ static int fail_option(const tsr_bucket_scope *scope, const char *name, tsr_erro
   return tsr__fail(error, TSR_ERROR, "%s is not an option of %s:// scopes", name, scope->dialect->scheme);
 }
 
-/* Copies all texts but those of the keys. *has_keys: whether there are any. */
-static int keep_texts(tsr_bucket_scope *scope, const tsr_scope_options *given, bool *has_keys, tsr_error *error) {
+typedef struct given_keys { /* the options of keys */
+  bool any; /* one is set */
+  const char *empty; /* the name of one that is ""; NULL: there is none */
+} given_keys;
+
+/* Copies all texts but those of the keys. */
+static int keep_texts(tsr_bucket_scope *scope, const tsr_scope_options *given, given_keys *keys, tsr_error *error) {
   const int kind = kind_of_dialect(scope->dialect);
   for (size_t i = 0; i < SCOPE_TEXTS; i++) {
     const scope_text *option = &scope_texts[i];
     const char *text = *text_of((tsr_scope_options *)(uintptr_t)given, option);
     if (tsr__bucket_is_set(text) && !(option->of & kind)) return fail_option(scope, option->name, error);
-    if (option->of_keys) *has_keys |= tsr__bucket_is_set(text);
-    else TSR_TRY(keep_option(scope, text, option->name, text_of(&scope->options, option), error));
+    if (!option->of_keys) {
+      TSR_TRY(keep_option(scope, text, option->name, text_of(&scope->options, option), error));
+      continue;
+    }
+    keys->any |= tsr__bucket_is_set(text);
+    if (text && !*text && (option->of & kind)) keys->empty = option->name;
   }
   if (given->requester_pays && kind != OF_S3) return fail_option(scope, "requester_pays", error);
   if (given->url_style != TSR_URL_AUTO && kind != OF_S3) return fail_option(scope, "url_style", error);
@@ -234,13 +243,15 @@ bool tsr__bucket_scope_is_private(const tsr_bucket_scope *scope) {
 }
 
 /* Chooses where the keys come from. */
-static int choose_provider(tsr_bucket_scope *scope, const char *name, bool has_keys, tsr_error *error) {
+static int choose_provider(tsr_bucket_scope *scope, const char *name, const given_keys *keys, tsr_error *error) {
   const bool azure = scope->dialect == &tsr__dialect_azure;
-  tsr_provider_kind kind = has_keys ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
+  tsr_provider_kind kind = keys->any ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
   if (name && ((*name && !tsr__provider_kind_of(name, &kind)) || (azure && kind == TSR_PROVIDER_PROFILE)))
     return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is not one of keys, env, %sanonymous, auto", name,
                      azure ? "" : "profile, ");
-  if (has_keys && kind != TSR_PROVIDER_KEYS)
+  if (!name && !keys->any && keys->empty) /* its variable may have been empty: `auto` would find other keys */
+    return tsr__fail(error, TSR_ERROR, "%s is empty: give it, or leave it out for \"provider\": \"auto\"", keys->empty);
+  if (keys->any && kind != TSR_PROVIDER_KEYS)
     return tsr__fail(error, TSR_ERROR, "%s are for \"provider\": \"keys\"", scope->dialect->keys);
   scope->provider.kind = kind;
   return TSR_OK;
@@ -268,10 +279,10 @@ static int fill_scope(tsr_bucket_scope *scope, const char *name, const tsr_scope
   scope->prefix = uri.prefix;
   scope->options = *options;
   for (size_t i = 0; i < SCOPE_TEXTS; i++) *text_of(&scope->options, &scope_texts[i]) = NULL; /* the caller's */
-  bool has_keys = false;
-  TSR_TRY(keep_texts(scope, options, &has_keys, error));
+  given_keys keys = {0};
+  TSR_TRY(keep_texts(scope, options, &keys, error));
   TSR_TRY(keep_limits(&scope->options, error));
-  TSR_TRY(choose_provider(scope, scope->options.provider, has_keys, error));
+  TSR_TRY(choose_provider(scope, scope->options.provider, &keys, error));
   TSR_TRY(scope->dialect->configure(scope, error));
   TSR_TRY(open_scope_provider(scope, options, error));
   scope->transport = (tsr_http_transport){.connect_ms = scope->options.connect_ms,

@@ -151,6 +151,13 @@ static void test_options_belong_to_a_store(void **state) {
       {AZ(.region = "eu"), "region is not an option"},
       {AZ(.requester_pays = true), "requester_pays is not an option"},
       {AZ(.provider = "env", .key = "a2V5"), "\"provider\": \"keys\""},
+      {AZ(.key = ""), "key is empty: give it, or leave it out for \"provider\": \"auto\""},
+      {AZ(.key = "", .sas = "sig=t"), NULL}, /* keys that are not used may be empty */
+      {AZ(.provider = "anonymous", .key = ""), NULL},
+      {AZ(.session_token = "", .region = ""), NULL}, /* of other servers, and no key */
+      {GS(.token = ""), "token is empty"},
+      {"s3://abc", {.key_id = "", .secret = ""}, "secret is empty"},
+      {"s3://abc", {.key_id = "k", .secret = "s", .session_token = ""}, NULL},
       {AZ(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
       {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "sig=HIDDEN"), "in the clear"},
       {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "sig=t"), NULL},
