@@ -283,7 +283,8 @@ int tsr__vacuum_remove_staged_con(tsr_vacuum *v, tsr_error *error);
 
 /* Cancels sources that a .con commits after all, because another process renamed it before
  * tsr__vacuum_remove_staged_con. The caller calls this again after removing the fragments, for other libraries, which
- * do not stage their .con files. */
+ * do not stage their .con files. Fails if a commit file of a source is there: a server has said that it removed the
+ * file, or that there was none, and without its fragment the array could not be opened. */
 int tsr__vacuum_cancel_new_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_error *error);
 
 /* Removes unfinished .con files (tsr__replace_truncated_con). */

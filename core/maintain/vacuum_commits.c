@@ -234,9 +234,17 @@ int tsr__vacuum_remove_staged_con(tsr_vacuum *v, tsr_error *error) {
   return rc < 0 ? rc : TSR_OK;
 }
 
+/* Fails because commit files were removed, and are still there. */
+static int fail_kept(const commits_of *found, tsr_error *error) {
+  const char *first = (const char *)found->con.data;
+  return tsr__fail(error, TSR_ERROR, "%.*s is still there after its removal (%llu such commits): the fragments stay",
+                   (int)strcspn(first, "\n"), first, (unsigned long long)found->loose);
+}
+
 int tsr__vacuum_cancel_new_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   commits_of found;
   int rc = find_commits(v, sources, &found, error);
+  if (rc >= 0 && found.loose) rc = fail_kept(&found, error);
   if (rc >= 0 && found.listed) rc = publish_ignored(v, &found, error);
   release_commits(&found);
   return rc;

@@ -24,7 +24,8 @@ A fault applies to requests of a kind (KINDS) whose path matches, after `skip` o
                  RequestTimeTooSkewed, from Azure AuthenticationFailed
   delay          answers `ms` milliseconds later
   stall          sends the headers and half of the body, and then nothing for `ms` milliseconds
-  replace        answers 200 with `body` and `headers`; the server does not see the request
+  replace        the server carries the request out, and the answer is 200 with `body` and `headers`
+  swallow        answers 200 with `body`, which is XML; the server does not see the request
 `latency_ms` delays every request. Bodies are held in memory.
 """
 import datetime
@@ -243,6 +244,10 @@ class FaultProxy:
             return True
         if do == "reset":
             return self.reset(client)
+        if do == "swallow":
+            entry["status"] = 200
+            client.sendall(f"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: {len(rule['body'])}\r\n\r\n".encode() + rule["body"])
+            return True
         if do == "flip-up" and request.body:
             at = rule.get("at", 0)
             request.body = request.body[:at] + bytes([request.body[at] ^ 1]) + request.body[at + 1:]

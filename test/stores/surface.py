@@ -558,6 +558,28 @@ def test_old_uploads(bucket):
     db.execute(f"SELECT tessera_vacuum('{uri}')").fetchall() # who may not list uploads may vacuum all the same
 
 
+def test_kept_commits(bucket):
+    """A server says that commits are removed, or that there were none, and keeps them: so a vacuum keeps their fragments, and the array opens."""
+    for name, layout in (("sparse", ""), ("dense", ", kind=dense")):
+        uri, cells = f"s3://{NAME}/kept-{name}", [(1, 1), (2, 2), (3, 3)]
+        db = bucket.connect()
+        db.execute(f"CREATE VIRTUAL TABLE {name} USING tessera('{uri}', x INT32 DIMENSION(0, 9, 10), a INT32{layout})")
+        for cell in cells:
+            db.execute(f"INSERT INTO {name} VALUES (?, ?)", cell)
+        db.execute(f"SELECT tessera_consolidate('{uri}', 'fragments')").fetchall()
+        vacuum = f"SELECT tessera_vacuum('{uri}', '{{\"grace_s\":0}}')"
+        bucket.proxy.fault("status", kind="DELETE", path="[.]wrt", status=404, code="BlobNotFound" if There.scheme == "azure" else "NoSuchKey", times=99)
+        bucket.proxy.fault("swallow", kind="DELETE-MANY", body=b"<DeleteResult></DeleteResult>")
+        message = raises(db, vacuum, code="SQLITE_ERROR", says=".wrt is still there after its removal")
+        assert message.startswith(f"tessera_vacuum: array {uri}: __commits/") or message.startswith(f"array {uri}: __commits/"), message
+        for times in range(2):
+            assert reopen(bucket, uri, name).execute(f"SELECT x, a FROM {name} WHERE a IS NOT NULL ORDER BY x").fetchall() == cells
+            assert not [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
+            bucket.proxy.clear()
+            db.execute(vacuum).fetchall() # now the server does as it says
+        assert not [key for key in bucket.keys(f"kept-{name}/__fragments/") if key.endswith(".vac")]
+
+
 def test_trials(bucket):
     """What a program leaves that is killed while it tries the server is a note of tessera_check, and a vacuum removes it after a day."""
     db = bucket.connect()
@@ -1241,7 +1263,7 @@ def test_odd_prefixes(bucket):
         raises(db, "SELECT * FROM tessera_schema(?)", (f"s3://{NAME}/{name}",), says="control characters")
 
 
-TESTS = (test_walk, test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_spellings, test_changed_bytes, test_late_listings, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+TESTS = (test_walk, test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_kept_commits, test_trials, test_empty_bucket, test_groups, test_restrict, test_spellings, test_changed_bytes, test_late_listings, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_signed_paths, test_secrets, test_counters)
 
 # What they say of options and of uploads is S3's; the unit tests have the same of the others.
