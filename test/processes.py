@@ -1,5 +1,7 @@
 """Ends the processes that a test has started, and those that they have started, when the test ends, however it ends. One that lived
 on would keep the pipe open through which ctest reads the test's output, and ctest would wait for it.
+
+usage: processes.py PARENT COMMAND...      # with_this_process(COMMAND): becomes the command, which is killed when the process PARENT ends
 """
 import atexit
 import ctypes
@@ -8,6 +10,7 @@ import signal
 import sys
 
 SUBREAPER = 36   # prctl: processes whose parent has ended become children of this one
+DEATH_SIGNAL = 1   # prctl: the signal that this process gets when its parent ends
 
 
 def children():
@@ -39,3 +42,18 @@ def end_with_this_process():
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         atexit.register(end_all, os.getpid())
+
+
+def with_this_process(command):
+    """The words of a command that is killed when the thread that starts it ends, even if this process is killed and can end nothing any more. Only Linux tells a process of that."""
+    return [sys.executable, os.path.abspath(__file__), str(os.getpid()), *command] if sys.platform.startswith("linux") else list(command)
+
+
+def become(parent, *command):
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() == int(parent):   # otherwise it has ended before it could be told
+        os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    become(*sys.argv[1:])

@@ -99,7 +99,8 @@ def main():
         return 77
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:   # a shell starts what ends in & so, and tests that interrupt themselves would wait for ever
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has crashed before: print where
+    sys.stdout.flush()
+    os.execv(python, [python, "-X", "faulthandler", script] + arguments[2:]) # the reference library has crashed before: print where
 
 
 if __name__ == "__main__":

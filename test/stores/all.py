@@ -1,7 +1,7 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
 rclone if they are built; Azurite if npm can install it, and Google's XML API before fake-gcs-server if Go can build that (servers.py). rclone ignores If-None-Match, so arrays are only read there.
 Each test has a server of its own: one more run at a time than the machine has processors, since some wait, the longest first. What a test prints is shown
-when it ends.
+when it ends. Tests and servers end with this program, even if it is killed.
 
 usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT [SERVER | TEST ...]      # beside these servers alone, these tests alone
 """
@@ -12,6 +12,9 @@ import sys
 import time
 
 import servers
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import with_this_process
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
@@ -52,7 +55,7 @@ def run(test, kind, words, folder):
     """Runs a test and shows what it prints. Returns its exit code, and the seconds of processor time that it and its servers took."""
     print(f"==> {test} beside {kind} begins", flush=True)
     began, environment = time.monotonic(), dict(os.environ, TESSERA_VERSITYGW=folder)
-    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+    with subprocess.Popen(with_this_process(words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
         said = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         code = process.returncode = os.waitstatus_to_exitcode(status)

@@ -24,6 +24,9 @@ import urllib.parse
 import uuid
 import xml.sax.saxutils
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import with_this_process
+
 PAGE = 1000
 MEMORY = "memory"
 
@@ -382,8 +385,8 @@ def main():
         Gate.backend = Memory()
         return serve(int(port))
     behind = int(port) + 1
-    server = subprocess.Popen([program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(behind), "-backend", "memory", "-public-host",
-                               f"127.0.0.1:{behind}"], stdin=subprocess.DEVNULL, stdout=open(os.path.join(folder, "behind.txt"), "ab"), stderr=subprocess.STDOUT)
+    words = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(behind), "-backend", "memory", "-public-host", f"127.0.0.1:{behind}"]
+    server = subprocess.Popen(with_this_process(words), stdin=subprocess.DEVNULL, stdout=open(os.path.join(folder, "behind.txt"), "ab"), stderr=subprocess.STDOUT)
     try:
         Gate.backend = FakeGcs(behind)
         threading.Thread(target=lambda: (server.wait(), os._exit(1)), daemon=True).start()

@@ -31,6 +31,9 @@ import time
 
 from gcs_server import MEMORY, GcsClient
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import with_this_process
+
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
 ACCOUNT, ACCOUNT_KEY = "tesseratest", base64.b64encode(b"the key of the storage account that only tests have").decode()
 AZURITE = "3.37.0" # its version at npm
@@ -164,7 +167,7 @@ class Server:
             for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
                 environment.pop(name, None)
             self.log = open(os.path.join(self.folder, "log.txt"), "ab")
-            self.process = subprocess.Popen(self.command(), env=environment, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+            self.process = subprocess.Popen(with_this_process(self.command()), env=environment, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
             if self.is_ready():
                 return self
             self.__exit__()
