@@ -126,15 +126,17 @@ def signature(node):
 
 
 CLASSES = ("Array", "Result")  # which have a page of their own
+MODULES = ("loading", "connections", "making", "arrays", "results")  # whose docstrings come first
 
 
 def python_reference(classes):
-    """The docstrings of the Python package as Markdown: what tessera.__all__ names, in the order of the modules; of CLASSES, or of all others."""
+    """The docstrings of the Python package as Markdown: what tessera.__all__ names, module by module; of CLASSES, or of all others."""
     with open(os.path.join(PACKAGE, "__init__.py"), encoding="utf-8") as f:
         package = ast.parse(f.read())
     listed = next(ast.literal_eval(node.value) for node in package.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
     lines, errors, unseen = [], [], set(listed)
-    for module in ("loading", "making", "arrays", "results", "errors"):
+    modules = {node.module for node in package.body if isinstance(node, ast.ImportFrom) and node.level and node.module}
+    for module in sorted(modules, key=lambda name: (MODULES.index(name) if name in MODULES else len(MODULES), name)):
         with open(os.path.join(PACKAGE, module + ".py"), encoding="utf-8") as f:
             nodes_of = {node.name: node for node in ast.parse(f.read()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         for name in [name for name in nodes_of if name in unseen]:
