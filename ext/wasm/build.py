@@ -39,14 +39,19 @@ SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FT
           "SQLITE_OMIT_TRACE", "SQLITE_DQS=0", "SQLITE_OMIT_WAL", "SQLITE_UNTESTABLE", "SQLITE_MAX_MMAP_SIZE=0", "SQLITE_OMIT_TCL_VARIABLE",
           "SQLITE_OMIT_COMPILEOPTION_DIAGS", "SQLITE_ENABLE_LOCKING_STYLE=0", "SQLITE_OMIT_GET_TABLE", "SQLITE_OMIT_AUTHORIZATION")
 MBEDTLS = ("MBEDTLS_AES_FEWER_TABLES", "MBEDTLS_SHA256_SMALLER")
-ZLIB = ("DYNAMIC_CRC_TABLE",) # tables of random bytes, which no compression makes smaller, are made when they are first used
+ZLIB = ("DYNAMIC_CRC_TABLE", "BUILDFIXED") # tables are made when they are first used: no compression makes those of a checksum smaller
 # Of zstd's ways to compress, those of levels 1 to 4; higher levels compress about as level 4 does. All frames are decompressed.
 ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
         "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR",
         "ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT") # the other way to decode is for windows larger than a cache
 # What compresses is made of templates, a copy for each case. Without inlining there is one copy, which is slower and a fifth as large.
 ONE_COPY = {"zstd": ("/compress/", "-DZSTD_NO_INLINE"), "lz4": ("/lz4hc.c", "-DLZ4_FORCE_INLINE=static")}
-# The last three are instructions of WebAssembly that every browser has had since 2021; they make the module smaller.
+# wasm-opt sorts functions by their calls, and leaves zeros out between data. Both make the module smaller, and what is sent of it larger: functions
+# of one source have much in common, and gzip finds it if they are neighbours. Each -Oz finds what the one before it has made possible.
+WASM_OPT = ("--post-emscripten", "-Oz", "-Oz", "-Oz", "--skip-pass=reorder-functions", "--skip-pass=memory-packing", "--low-memory-unused", "--zero-filled-memory",
+            "--strip-debug", "--strip-producers", "--strip-target-features", "--enable-bulk-memory", "--enable-sign-ext", "--enable-nontrapping-float-to-int")
+# The last three are instructions of WebAssembly that every browser has had since 2021, as it has BigInt for 64 bits (WASM_BIGINT); they make the
+# module smaller.
 FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off", "-Wno-unused-command-line-argument",
          "-Wno-pass-failed", # passes.c asks for vectors, which this module does without
          "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint")
@@ -132,9 +137,12 @@ def build_module(folder):
     linked = compile_all(work, objects)
     settings = ["ALLOW_MEMORY_GROWTH=1", "MODULARIZE=1", "EXPORT_ES6=1", "USE_ES6_IMPORT_META=0", "ENVIRONMENT=web,worker", "TOTAL_STACK=4194304",
                 "INITIAL_MEMORY=16777216", "MALLOC=emmalloc", "SUPPORT_LONGJMP=0", "DISABLE_EXCEPTION_CATCHING=1", "ALLOW_TABLE_GROWTH=0",
+                "WASM_BIGINT=1", # without it, each type of a function with 64 bits has two stubs in the module and one in JavaScript
                 "EXPORTED_RUNTIME_METHODS=FS,UTF8ToString", "INCOMING_MODULE_JS_API=instantiateWasm,print,printErr", "STRICT=0",
                 "EXPORTED_FUNCTIONS=" + ",".join("_" + name for name in EXPORTS)]
-    emcc("-Oz", "-g0", "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint", *linked, "-o", f"{folder}/tessera-module.js", *[f"-s{s}" for s in settings])
+    # -Oz takes the small ones of emscripten's libraries; the last level counts for the module, and -O1 leaves all of the optimizing to minify()
+    emcc("-Oz", "-O1", "-g0", "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint", *linked, "--js-library", f"{HERE}/minify/file_system.js",
+         "-o", f"{folder}/tessera-module.js", *[f"-s{s}" for s in settings])
     wasm = f"{folder}/tessera-module.wasm"
     os.replace(wasm, f"{folder}/tessera.wasm")
 
@@ -167,10 +175,10 @@ def minifiers():
 
 
 def minify(folder):
-    """Takes comments, blanks and long local names out of the package's JavaScript; the sources beside this file keep them. Optimizes the module
-    with a newer binaryen than emscripten's."""
+    """Optimizes the module, with a newer binaryen than emscripten's. Takes comments, blanks and long local names out of the package's JavaScript;
+    the sources beside this file keep them."""
     place, wasm = minifiers(), f"{folder}/tessera.wasm"
-    command.run(["node", f"{place}/binaryen/bin/wasm-opt", "-Oz", "--enable-bulk-memory", "--enable-sign-ext", "--enable-nontrapping-float-to-int", wasm, "-o", wasm])
+    command.run(["node", f"{place}/binaryen/bin/wasm-opt", *WASM_OPT, wasm, "-o", wasm])
     for name in sorted(os.listdir(folder)):
         if name.endswith(".js"):
             command.run(["node", f"{place}/terser/bin/terser", f"{folder}/{name}", "--module", "--ecma", "2020", "--compress", "passes=2", "--mangle", "--output", f"{folder}/{name}"])
