@@ -381,7 +381,7 @@ static int check_duplicates(ingest_writing *w, tsr_array *array, tsr_error *erro
   tsr__fail(error, TSR_CONSTRAINT, "%llu of %llu rows have the coordinates of an earlier row%s%s%s",
             (unsigned long long)(g->counts.rows - cells), (unsigned long long)g->counts.rows,
             where.size ? ", the first of them " : "", where.size ? (const char *)where.data : "",
-            w->schema->dense ? "" : ": say \"duplicates\":true to keep them");
+            w->schema->dense ? "" : ": the option duplicates keeps them");
   tsr__buffer_release(&where);
   return TSR_CONSTRAINT;
 }

@@ -490,7 +490,8 @@ static int boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr
 static int boxes_too_many(const tsr_boxes *b, uint64_t exact, tsr_error *error) {
   return tsr__fail(error, TSR_FULL,
                    "these cells are %llu separate boxes, and cells between them were never written: a commit has %llu "
-                   "at most; tessera_write_npy writes one box at a time",
+                   "at most. Write NULL to the cells between them, commit fewer rows at a time, or make the array with "
+                   "kind=sparse",
                    (unsigned long long)exact, (unsigned long long)b->source.most);
 }
 

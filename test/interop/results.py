@@ -592,7 +592,7 @@ def test_command():
     with open("group/torn/__fragments/" + os.listdir("group/torn/__fragments")[0] + "/a0.tdb", "r+b") as file:
         file.truncate(3)
     assert "error,group/torn/__fragments/" in command("check", "group", status=1), command("check", "group", status=1)
-    same(command("sql", "DELETE FROM x", status=2), "tessera: sql reads: tessera shell FILE runs 'DELETE FROM x'\n", "a statement that writes")
+    same(command("sql", "DELETE FROM x", status=2), "tessera: sql reads: tessera shell FILE changes tables, which CREATE VIRTUAL TABLE t USING tessera('PATH') makes: 'DELETE FROM x'\n", "a statement that writes")
     same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
     assert "ls, info, sql" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None

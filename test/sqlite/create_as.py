@@ -164,7 +164,7 @@ def test_dense_that_is_asked_for():
 def test_sparse_rows_at_one_coordinate():
     db = database()
     points = "SELECT * FROM (VALUES('a', 1.5, 1), ('b', -0.0, 2), ('a', 1.5, 3), ('b', 0.0, 4), ('c', 7, 5))"
-    refused(db, "2 of 5 rows have the coordinates of an earlier row, the first of them ('a', 1.5): say \"duplicates\":true", points, dimensions=["column1", "column2"])
+    refused(db, "2 of 5 rows have the coordinates of an earlier row, the first of them ('a', 1.5): the option duplicates keeps them", points, dimensions=["column1", "column2"])
     same(make(db, "t", points, dimensions=["column1", "column2"], duplicates=True), 5)
     same(len(rows(db, "t")), 5)
 

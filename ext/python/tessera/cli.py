@@ -215,7 +215,7 @@ def _sql(args):
     try:
         result = sql(text, params, connection=connection)
     except Denied as e:
-        raise Denied(str(e).replace("tessera.sql reads: run this with connection.execute: ", "sql reads: tessera shell FILE runs ")) from None
+        raise Denied(str(e).replace("tessera.sql reads: run this with connection.execute: ", "sql reads: tessera shell FILE changes tables, which CREATE VIRTUAL TABLE t USING tessera('PATH') makes: ")) from None
     except Exception as e:
         if "no such table" not in str(e) or not args.database or not _keeps(connection):
             raise

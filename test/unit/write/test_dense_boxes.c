@@ -198,7 +198,7 @@ static void no_cell_has_no_box_and_one_has_one(void **state) {
   add((int64_t[]){38, 1}, 1);
   assert_int_equal(opened(1, NULL, NULL, &boxes), TSR_FULL);
   assert_non_null(strstr(error.message, "2 separate boxes"));
-  assert_non_null(strstr(error.message, "tessera_write_npy"));
+  assert_non_null(strstr(error.message, "kind=sparse"));
 }
 
 /* Tiles whose numbers do not fit into 64 bits have exact boxes, too. */
