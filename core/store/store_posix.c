@@ -58,7 +58,7 @@ typedef struct bound_root { /* where the store's root lies within a bound */
 
 typedef struct
     posix_ticks { /* whether the store's file system takes its timestamps from this kernel's clock (tick_is_over) */
-  bool looked, local;
+  bool looked, local, fine; /* look_at_file_system */
   dev_t device; /* if `local`: of the file system that holds the root */
 } posix_ticks;
 
@@ -652,20 +652,30 @@ static bool settled(const struct stat *status) {
 #if defined(__linux__) && defined(CLOCK_REALTIME_COARSE)
 #define TICK_MAX 20000000 /* nanoseconds; upper bound of the time between two ticks of the kernel's clock */
 
-/* Returns true if the directory is in a local file system that takes its times from the kernel's clock. */
-static bool has_ticks(posix_store *s, dev_t device) {
-  static const uint32_t kinds[] = {0xef53 /* ext2 to ext4 */, 0x58465342 /* XFS */, 0x9123683e /* Btrfs */,
-                                   0x01021994 /* tmpfs */};
+/* Looks at the root's file system. `local`: it takes its times from the kernel's clock. `fine`: since Linux 6.13, a
+ * change of a directory whose times somebody has read gets a fine-grained time. tmpfs gives a directory the new time of
+ * the file that is unlinked, linked or replaced in it, or of the directory that is removed from it, which nobody has
+ * read: it may be the time that the directory has already. */
+static void look_at_file_system(posix_store *s) {
+  static const struct {
+    uint32_t kind;
+    bool fine;
+  } known[] = {{0xef53 /* ext2 to ext4 */, true},
+               {0x58465342 /* XFS */, true},
+               {0x9123683e /* Btrfs */, true},
+               {0x01021994 /* tmpfs */, false}};
   posix_ticks *t = &s->ticks;
   const char *root = s->root_length ? s->root : "/";
   struct statfs system;
   struct stat status;
-  if (!t->looked && statfs(root, &system) == 0 && stat(root, &status) == 0) {
-    t->looked = true;
-    t->device = status.st_dev;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) t->local |= (uint32_t)system.f_type == kinds[i];
-  }
-  return t->local && t->device == device;
+  if (t->looked || statfs(root, &system) != 0 || stat(root, &status) != 0) return;
+  t->looked = true;
+  t->device = status.st_dev;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if ((uint32_t)system.f_type == known[i].kind) {
+      t->local = true;
+      t->fine = known[i].fine;
+    }
 }
 
 static int64_t tick_now(void) {
@@ -675,15 +685,17 @@ static int64_t tick_now(void) {
 
 /* Returns true if any change of the directory after `status` was read is certain to get another time, even though the
  * last change was only a moment ago. Linux takes file times from a ticking clock, and shows that clock: if it had
- * already ticked since the last change when we began to look, at `before`, then a later change has a later tick. Since
- * Linux 6.13 the first change after somebody has read the times gets a fine-grained time. A time that is later than the
- * last tick must be fine-grained, so the file system supports them, and since we have read it the next one differs. */
+ * already ticked since the last change when we began to look, at `before`, then a later change has a later tick. A time
+ * that is later than the last tick must be fine-grained. Since we have read it, the next one differs if `fine`. */
 static bool tick_is_over(posix_store *s, const struct stat *status, int64_t before) {
   const int64_t latest = TSR_MAX(nanoseconds(MTIME(status)), nanoseconds(CTIME(status)));
-  if (before == 0 || latest % 1000000000 == 0 || !has_ticks(s, status->st_dev)) return false;
+  const posix_ticks *t = &s->ticks;
+  if (before == 0 || latest % 1000000000 == 0) return false;
+  look_at_file_system(s);
+  if (!t->local || t->device != status->st_dev) return false;
   if (latest < before) return true;
   const int64_t after = tick_now();
-  return latest > after && latest - after < TICK_MAX;
+  return t->fine && latest > after && latest - after < TICK_MAX;
 }
 #else
 static int64_t tick_now(void) { return 0; }

@@ -43,10 +43,10 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
   return ++f->calls == f->fail_at ? NULL : realloc(pointer, size);
 }
 
-static void fixture_open(fixture *f, store_kind kind) {
+static void fixture_open_in(fixture *f, store_kind kind, const char *place) {
   memset(f, 0, sizeof *f);
   tsr__memory_init_root(&f->root, reallocate, f);
-  snprintf(f->top, sizeof f->top, "%s/tessera-store-XXXXXX", P_tmpdir);
+  snprintf(f->top, sizeof f->top, "%s/tessera-store-XXXXXX", place);
   assert_non_null(mkdtemp(f->top));
   snprintf(f->directory, sizeof f->directory, "%s/deep/down/array", f->top);
   if (kind != MEMORY) {
@@ -58,6 +58,8 @@ static void fixture_open(fixture *f, store_kind kind) {
     assert_int_equal(tsr__store_remove(f->store, "", NULL), TSR_OK); /* so that every store begins without a root */
   }
 }
+
+static void fixture_open(fixture *f, store_kind kind) { fixture_open_in(f, kind, P_tmpdir); }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *at) { return remove(path); }
 
@@ -731,6 +733,59 @@ static void test_a_stamp_of_a_recent_or_future_time_is_not_known(void **state) {
   fixture_close(&f);
 }
 
+enum { CREATED, REMOVED, LINKED, REPLACED, REMOVED_DIRECTORY, CHANGES };
+
+static void in_directory(const fixture *f, const char *prefix, int i, char path[400]) {
+  snprintf(path, 400, "%s/%s%d", f->directory, prefix, i);
+}
+
+static void make_file(const fixture *f, const char *prefix, int i) {
+  char path[400];
+  in_directory(f, prefix, i, path);
+  const int file = open(path, O_CREAT | O_EXCL | O_WRONLY, 0666);
+  assert_true(file >= 0 && close(file) == 0);
+}
+
+static int change(int kind, const char *from, const char *to) {
+  switch (kind) {
+  case CREATED: return mkdir(to, 0777);
+  case REMOVED: return unlink(from);
+  case LINKED: return link(from, to);
+  case REPLACED: return rename(from, to);
+  default: return rmdir(from);
+  }
+}
+
+/* Changes a directory right after its stamp was taken, in each way, many times. */
+static void changes_change_stamps(const char *place) {
+  fixture f;
+  fixture_open_in(&f, DIRECTORY, place);
+  assert_int_equal(tsr__store_make_directory(f.store, "", NULL), TSR_OK);
+  for (int i = 0; i < 200 * CHANGES; i++) {
+    const int kind = i % CHANGES;
+    char from[400], to[400];
+    tsr_stamp stamp, next;
+    in_directory(&f, "from", i, from);
+    in_directory(&f, "to", i, to);
+    if (kind == REMOVED_DIRECTORY) assert_int_equal(mkdir(from, 0777), 0);
+    else make_file(&f, "from", i);
+    if (kind == REPLACED) make_file(&f, "to", i);
+    assert_int_equal(tsr__store_stamp(f.store, "", &stamp, NULL), TSR_OK);
+    make_file(&f, "other", i); /* Linux: the first change after a look has a fine-grained time */
+    assert_int_equal(tsr__store_stamp(f.store, "", &stamp, NULL), TSR_OK);
+    assert_int_equal(change(kind, from, to), 0);
+    assert_int_equal(tsr__store_stamp(f.store, "", &next, NULL), TSR_OK);
+    if (tsr__same_stamp(&stamp, &next)) fail_msg("%s: change %d leaves the stamp as it was", place, kind);
+  }
+  fixture_close(&f);
+}
+
+/* tmpfs takes the time of some changes from elsewhere than the other file systems. */
+static void test_every_change_of_a_directory_changes_a_known_stamp(void **state) {
+  changes_change_stamps(P_tmpdir);
+  if (access("/dev/shm", W_OK) == 0) changes_change_stamps("/dev/shm");
+}
+
 /* A child shares its parent's lock. The lock ends when the process that took it closes the file, or when both have
  * ended. */
 static void test_a_child_shares_the_lock_of_its_parent(void **state) {
@@ -806,6 +861,7 @@ int main(void) {
       cmocka_unit_test(test_a_failed_append_leaves_the_file_as_it_was),
       cmocka_unit_test(test_a_relative_root_stays_where_it_was),
       cmocka_unit_test(test_a_stamp_of_a_recent_or_future_time_is_not_known),
+      cmocka_unit_test(test_every_change_of_a_directory_changes_a_known_stamp),
       cmocka_unit_test(test_a_tree_that_another_process_removes_meanwhile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
