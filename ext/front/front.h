@@ -142,7 +142,7 @@ typedef struct tsx_own_functions {
 int tsx_own_functions_list(tsx_connection *connection, tsx_arena *arena, tsx_own_functions *own, tsr_error *error);
 
 /* Returns the name of one of them that the compiled SELECT calls where the engine would evaluate its own; NULL if there
- * is none. */
+ * is none. `own` NULL: of any function that the engine would evaluate. */
 const char *tsx_front_calls_own(const tsx_query *query, const tsx_own_functions *own);
 
 /* Returns NULL if the compiled SELECT surely has the values that SQLite gives; else the reason. */

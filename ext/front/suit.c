@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "sql/statement.h"
 
 /* ---- Functions of the program ------------------------------------------------------------------------------------ */
 
@@ -21,10 +20,12 @@ struct tsx_own_function {
   int arguments; /* < 0: any number */
 };
 
-/* Appends the function of a row. */
+enum { OWN_NAME = 0, OWN_IS_BUILTIN = 1, OWN_ARGUMENTS = 4 }; /* columns of PRAGMA function_list */
+
+/* Appends the function of a row of PRAGMA function_list. Before SQLite 3.31 the rows do not say how many arguments. */
 static bool own_add(tsx_own_functions *own, uint32_t *room, tsx_arena *arena, sqlite3_stmt *row) {
   struct tsx_own_function *items = own->items;
-  const char *name = (const char *)sqlite3_column_text(row, 0);
+  const char *name = (const char *)sqlite3_column_text(row, OWN_NAME);
   if (own->count == *room) {
     *room = 2 * *room + 32;
     items = tsx_arena_take(arena, *room * sizeof *items);
@@ -32,20 +33,29 @@ static bool own_add(tsx_own_functions *own, uint32_t *room, tsx_arena *arena, sq
     own->items = items;
   }
   char *copy = items && name ? tsx_arena_copy(arena, name, strlen(name)) : NULL;
-  if (copy) items[own->count++] = (struct tsx_own_function){copy, sqlite3_column_int(row, 1)};
+  const int arguments = sqlite3_column_count(row) > OWN_ARGUMENTS ? sqlite3_column_int(row, OWN_ARGUMENTS) : -1;
+  if (copy) items[own->count++] = (struct tsx_own_function){copy, arguments};
   return copy != NULL;
 }
 
-/* An SQLite without PRAGMA function_list, or an authorizer that denies it, leaves the list empty. */
+/* Returns true if the function of a row is neither SQLite's nor tessera's. */
+static bool own_is_programs(sqlite3_stmt *row) {
+  if (sqlite3_column_int(row, OWN_IS_BUILTIN)) return false;
+  const char *name = (const char *)sqlite3_column_text(row, OWN_NAME);
+  return !name || sqlite3_strnicmp(name, "tessera_", 8) != 0;
+}
+
+/* An SQLite without PRAGMA function_list, or an authorizer that denies it, leaves the list empty. A SELECT from
+ * pragma_function_list would take twice as long. Nothing that SQLite shows tells whether a function was added since the
+ * last time. */
 int tsx_own_functions_list(tsx_connection *connection, tsx_arena *arena, tsx_own_functions *own, tsr_error *error) {
   sqlite3_stmt *rows = NULL;
   uint32_t room = 0;
-  int code = tsx_sql_first(connection->db,
-                           sqlite3_mprintf("SELECT name, narg FROM pragma_function_list "
-                                           "WHERE builtin = 0 AND name NOT BETWEEN 'tessera_' AND 'tessera`'"),
-                           &rows);
+  int code = sqlite3_prepare_v2(connection->db, "PRAGMA function_list", -1, &rows, NULL);
   *own = (tsx_own_functions){.listed = true};
-  while (code == SQLITE_ROW) code = own_add(own, &room, arena, rows) ? sqlite3_step(rows) : SQLITE_NOMEM;
+  if (code == SQLITE_OK) code = sqlite3_step(rows);
+  while (code == SQLITE_ROW)
+    code = !own_is_programs(rows) || own_add(own, &room, arena, rows) ? sqlite3_step(rows) : SQLITE_NOMEM;
   sqlite3_finalize(rows);
   if (code == SQLITE_NOMEM) return tsx_out_of_memory(error);
   return code == SQLITE_INTERRUPT ? tsx_fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
@@ -70,7 +80,7 @@ static bool own_is_engines(const tsx_expr *tree) {
 static const char *own_called(const tsx_expr *tree, const tsx_own_functions *own) {
   if (!tree) return NULL;
   tree = tsx_expr_meaning(tree);
-  if (own_is_engines(tree) && own_is(own, tree->name, tree->call.star ? 0 : tree->count)) return tree->name;
+  if (own_is_engines(tree) && (!own || own_is(own, tree->name, tree->call.star ? 0 : tree->count))) return tree->name;
   const char *name = own_called(tree->base, own);
   if (!name) name = own_called(tree->call.filter, own);
   for (uint32_t i = 0; i < tree->count && !name; i++) name = own_called(tree->operands[i], own);
