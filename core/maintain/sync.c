@@ -1176,17 +1176,28 @@ static int check_once(syncing *s) {
   return rc;
 }
 
+/* Fails with TSR_BUSY if the source has changed during every attempt. If the same file is missing as at the attempt
+ * before, as behind a broken link, that is the error. */
+static int fail_changing(const syncing *s, int rc, const char *before) {
+  const tsr_error last = *s->error;
+  if (rc == TSR_NOT_FOUND && strcmp(last.message, before) == 0) return rc;
+  return tsr__fail(s->error, TSR_BUSY, "%s keeps changing while it is synced, probably by a vacuum: try again (%s)",
+                   s->paths[0], last.message);
+}
+
 /* Tries again if the source has changed meanwhile: a vacuum has removed a listed file. `busy`: how often, if another
  * process is at work. */
 static int patiently(syncing *s, int (*once)(syncing *s), int busy) {
+  char before[TSR_MESSAGE_SIZE] = "";
   int rc = once(s);
   for (int i = 1; rc == TSR_BUSY ? i < busy : i < SYNC_ATTEMPTS && (rc == TSR_NOT_FOUND || rc == TSR_ABORT); i++) {
     struct timespec pause = {.tv_nsec = SYNC_PAUSE * 1000000};
     TSR_TRY(tsr__cancelled(&s->environment->memory, s->error));
     nanosleep(&pause, NULL);
+    memcpy(before, s->error->message, sizeof before);
     rc = once(s);
   }
-  return rc;
+  return rc == TSR_NOT_FOUND || rc == TSR_ABORT ? fail_changing(s, rc, before) : rc;
 }
 
 static int find_kinds(syncing *s, bool *empty) {
