@@ -7,8 +7,8 @@
  *     the states of a <= time < b lack the fragment's cells. A vacuum that was cut off may leave the commit of a source
  *     whose files are gone: whoever opens the sources passes on the names of those that are missing.
  *   - A merge that purges drops the cells that were deleted by then, at `until`. The states before it lack them. Such a
- *     fragment shows by itself: it says that it has processed a delete of its time range, and its cells have no times
- *     of deletion. A delete of that range that it has not processed was committed later, and has taken nothing. But the
+ *     fragment shows by itself: it says that it has processed a delete of its time range, or a newer one, and its cells
+ *     have no times of deletion. A delete that it has not processed was committed later, and has taken nothing. But the
  *     next merge over the fragment writes times of deletion again, so our own purge also notes its range in the array's
  *     metadata (TSR_PURGED_KEY).
  *
@@ -63,6 +63,7 @@ typedef struct loss_search {
   tsr_array *array;
   bool dense, any; /* any: what any state lacks */
   uint64_t since, as_of;
+  uint64_t newest_delete; /* when it comes into view; 0: there is none */
   const tsr_map *missing; /* names of fragments that are committed and gone; or NULL */
   tsr_buffer *losses;
   tsr_error *error;
@@ -76,11 +77,11 @@ static int add_loss(const loss_search *s, tsr_loss_kind kind, tsr_fragment *frag
   return rc;
 }
 
-/* Returns true if a delete is listed whose time is in start..end. */
+/* Returns true if a delete is listed that comes into view within start..end. */
 static bool has_delete(const tsr_array *array, uint64_t start, uint64_t end) {
   const tsr_commit_list *deletes = &array->log.listing->deletes;
   for (uint64_t i = deletes->count; i-- > 0;)
-    if (deletes->items[i].parsed.start >= start && deletes->items[i].parsed.start <= end) return true;
+    if (deletes->items[i].parsed.end >= start && deletes->items[i].parsed.end <= end) return true;
   return false;
 }
 
@@ -89,19 +90,24 @@ int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *
   tsr_fragment *fragment;
   *time = 0;
   *purged = false;
-  if (name->start == name->end || !has_delete(array, name->start, name->end)) return TSR_OK;
+  if (name->start == name->end || !has_delete(array, name->start, UINT64_MAX)) return TSR_OK;
   TSR_TRY(tsr__array_fragment(array, merged, NULL, 0, &fragment, error));
   const tsr_fragment_metadata *m = &fragment->metadata;
   const int rc = m->at.processed_conditions ? tsr__fragment_processed(array, fragment, error) : TSR_OK;
   for (uint32_t i = 0; rc >= 0 && i < m->processed.count; i++) {
     tsr_name one;
     const char *slash = strrchr(m->processed.names[i], '/'), *text = slash ? slash + 1 : m->processed.names[i];
-    if (tsr__name_parse(text, strcspn(text, "."), &one) && one.start >= name->start && one.start <= name->end)
-      *time = TSR_MAX(*time, one.end);
+    if (tsr__name_parse(text, strcspn(text, "."), &one) && one.start >= name->start) *time = TSR_MAX(*time, one.end);
   }
   *purged = *time && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version);
   tsr__array_fragment_drop(array, fragment);
   return rc;
+}
+
+/* Returns true if the merged fragment may lack cells because of a delete that the state does not show yet. The delete
+ * may be newer than all of its cells. */
+static bool may_be_purged(const loss_search *s, const tsr_name *name) {
+  return name->start <= s->as_of && s->newest_delete > s->as_of;
 }
 
 /* Returns true if the state shows some of the merged fragment's times and not all of them. */
@@ -118,7 +124,7 @@ static int search_fragment(const loss_search *s, const tsr_committed *item) {
   bool whole = false, purged = false;
   uint64_t deleted = 0;
   tsr_fragment *fragment;
-  if (!is_split(s, name)) return TSR_OK;
+  if (!is_split(s, name) && !(timed && may_be_purged(s, name))) return TSR_OK;
   if (timed) {
     TSR_TRY(tsr__merged_delete(s->array, item, &deleted, &purged, s->error));
     whole = !purged || (!s->any && deleted <= s->as_of);
@@ -163,8 +169,10 @@ static int search_note(const loss_search *s) {
 int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, const tsr_map *missing,
                      tsr_buffer *losses, tsr_error *error) {
   const bool any = since == TSR_TIME_BEGIN && as_of == TSR_TIME_NOW;
-  const loss_search s = {array, dense, any, since, as_of, missing, losses, error};
-  const tsr_commit_list *fragments = &array->log.listing->fragments;
+  loss_search s = {array, dense, any, since, as_of, 0, missing, losses, error};
+  const tsr_commit_list *fragments = &array->log.listing->fragments, *deletes = &array->log.listing->deletes;
+  for (uint64_t i = 0; i < deletes->count; i++)
+    s.newest_delete = TSR_MAX(s.newest_delete, deletes->items[i].parsed.end);
   for (uint64_t i = 0; i < fragments->count; i++)
     if (fragments->items[i].parsed.start < fragments->items[i].parsed.end)
       TSR_TRY(search_fragment(&s, &fragments->items[i]));

@@ -140,12 +140,46 @@ def check_no_half_of_an_update(s):
                 equal(f"TileDB, merged {merged}", sorted(a[:]["v"].tolist()), values)
 
 
+def check_purge_by_a_newer_delete(s):
+    """The delete is newer than all cells of the fragment that it was purged from."""
+    for purge in (False, True):
+        path = s.path(f"newer{purge:d}")
+        sparse(path)
+        table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+        write(path, 10, x=[1, 2], v=[1, 2])
+        write(path, 20, x=[3], v=[3])
+        delete(path, 30, "v == 2")
+        merge(path, purge)
+        tiledb.vacuum(path)
+        for time, expected in ((10, [1, 2]), (20, [1, 2, 3]), (29, [1, 2, 3]), (30, [1, 3])):
+            if purge and time < 30:
+                s.fails(f"{table}; SELECT * FROM t({time})", "is lost", "deleted up to 1970-01-01 00:00:00.030 were purged")
+            else:
+                equal(f"purge {purge}, as of {time}", [row["x"] for row in s(table, f"SELECT x FROM t({time}) ORDER BY x")], expected)
+        equal("log", whole(s, path), [(20, "merge", 0 if purge else None), (30, "delete", 1)])
+
+
+def check_note_and_two_times(s):
+    """Our purge by an UPDATE of duplicates, whose delete has two times; then TileDB merges again, and only the note tells."""
+    path = s.path("twice")
+    sparse(path, allows_duplicates=True)
+    table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+    s(table, "INSERT INTO t VALUES(1, 10), (2, 20)", "INSERT INTO t VALUES(3, 30)", "UPDATE t SET v = v + 1 WHERE x = 1")
+    time = s(f"SELECT last_write FROM tessera_array('{path}')")[0]["last_write"]
+    s(f"""SELECT tessera_consolidate('{path}', 'fragments', '{{"purge_deleted":true}}'), tessera_vacuum('{path}')""", table, "INSERT INTO t VALUES(9, 9)")
+    merge(path)
+    tiledb.vacuum(path)
+    for at in (time - 2, time - 1):
+        s.fails(f"{table}; SELECT * FROM t({at})", "is lost", "purged")
+    equal("from the UPDATE on", [row["v"] for row in s(table, f"SELECT v FROM t({time}) ORDER BY x")], [11, 20, 30])
+
+
 def main():
     if tiledb is None:
         print("SKIPPED: the package tiledb is not installed")
         return 77
     tests = Cases("past")
-    for check in (check_dense, check_sparse, check_late_deletes, check_our_note, check_no_half_of_an_update):
+    for check in (check_dense, check_sparse, check_late_deletes, check_our_note, check_no_half_of_an_update, check_purge_by_a_newer_delete, check_note_and_two_times):
         tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
     return tests.end()
 
