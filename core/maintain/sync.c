@@ -1073,15 +1073,16 @@ static void pair_close(sync_pair *p) {
   tsr__free(p);
 }
 
-/* Lists both sides and finds what differs. Changes nothing. */
+/* Lists both sides and finds what differs. Changes nothing. Another sync may bring commits, and write the record
+ * without what they have replaced: so the record is read before the copy is listed. */
 static int pair_compare(syncing *s, sync_pair *p) {
   tsr_object_kind kind;
   TSR_TRY(tsr__object_kind(p->to.array.store, "", &kind, s->error));
   p->missing = kind != TSR_OBJECT_ARRAY;
+  TSR_TRY(read_records(s, p));
   if (!p->missing) TSR_TRY(side_list(&p->to, s->error));
   TSR_TRY(side_list(&p->from, s->error));
   if (!p->missing) TSR_TRY(check_schemas(s, p));
-  TSR_TRY(read_records(s, p));
   mark_instead(&p->arrived, &p->to.commits, &p->from.commits);
   mark_instead(&p->known, &p->from.commits, &p->to.commits);
   TSR_TRY(compare_commits(s, p));

@@ -115,8 +115,9 @@ static void first_sync_beside(const char *what) {
 }
 
 /* A sync to a copy that is there, while another process changes, maintains or syncs the array. Whatever it does, this sync
- * succeeds, and the next one, which comes after maintenance, leaves the copy as the array is. */
-static void sync_beside(const char *what) {
+ * succeeds, and the next one, which comes after maintenance, leaves the copy as the array is. `before`: what has happened
+ * at the source before it begins. */
+static void sync_beside(const char *before, const char *what) {
   static const char *const sync = "SELECT tessera_sync('/disk/t', '/disk/c')";
   const int step = sample();
   beside = what;
@@ -126,6 +127,7 @@ static void sync_beside(const char *what) {
     begin(false);
     run(one, sync);
     run(one, "INSERT INTO t VALUES(5, 5); SELECT tessera_set_metadata('/disk/t', 'k', 3)");
+    run(other, before);
     at = kept;
     calls = 0;
     run(one, sync);
@@ -183,12 +185,13 @@ int main(void) {
   if (disk_vfs_register() != SQLITE_OK) return 2;
   sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init);
   disk_machines_now = &machines;
-  sync_beside("SELECT tessera_set_metadata('/disk/t', 'k', 4)");
-  sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
-  sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
-  sync_beside("SELECT tessera_add_attribute('/disk/t', 'b INT'); SELECT tessera_sync('/disk/t', '/disk/c')");
-  sync_beside("CREATE VIRTUAL TABLE temp.o USING tessera('/disk/t'); INSERT INTO o VALUES(7, 7); "
-              "SELECT tessera_sync('/disk/t', '/disk/c')");
+  sync_beside("", "SELECT tessera_set_metadata('/disk/t', 'k', 4)");
+  sync_beside("", "SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
+  sync_beside("", "SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
+  sync_beside("", "SELECT tessera_add_attribute('/disk/t', 'b INT'); SELECT tessera_sync('/disk/t', '/disk/c')");
+  sync_beside("", "CREATE VIRTUAL TABLE temp.o USING tessera('/disk/t'); INSERT INTO o VALUES(7, 7); "
+                  "SELECT tessera_sync('/disk/t', '/disk/c')");
+  sync_beside(maintenance, "SELECT tessera_sync('/disk/t', '/disk/c')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t'); SELECT tessera_vacuum('/disk/t')");
   first_sync_beside("SELECT tessera_consolidate('/disk/t', 'array_meta'); SELECT tessera_vacuum('/disk/t')");
   for (int locks = 0; locks < 2; locks++) {
